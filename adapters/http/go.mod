@@ -1,0 +1,9 @@
+module github.com/redis-stream-coordinator/rsc/adapters/http
+
+go 1.26.0
+
+require (
+	github.com/redis-stream-coordinator/rsc/core v0.1.0
+)
+
+replace github.com/redis-stream-coordinator/rsc/core => ../../core

@@ -1,0 +1,3 @@
+module github.com/redis-stream-coordinator/rsc/core
+
+go 1.25
