@@ -1,0 +1,63 @@
+# `make help` lists the targets. CI calls .ci/run, which calls these and nothing
+# else, so what passes here passes there.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The command's version: the nearest tag of the coordinator module, how far we
+# are from it, and whether the tree is dirty; the commit alone before any tag.
+VERSION := $(shell git describe --tags --match 'coordinator/v*' --always --dirty 2>/dev/null | sed 's|^coordinator/||')
+
+# How long the tests of one package may take.
+TEST_TIMEOUT ?= 4m
+E2E_TIMEOUT ?= 10m
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: build
+build: ## build the command as bin/rsc
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/rsc ./coordinator/cmd/rsc
+
+.PHONY: demo
+demo: build ## run the whole system for a while under trouble and account for every record (DEMO_SECONDS, DEMO_RATE, REDIS_URL)
+	bin/rsc demo
+
+# -count=1, because the go command does not see everything that a result rests
+# on: the suites in e2e start processes built from other modules and read files
+# of the whole repository.
+.PHONY: test
+test: ## run all tests of all modules with the race detector, on servers they start themselves
+	scripts/test-setup.sh
+	go test -race -count=1 -timeout $(TEST_TIMEOUT) work
+
+.PHONY: test-fast
+test-fast: ## run the tests that need no server, without the race detector
+	RSC_TEST_FAST=1 go test -short -timeout $(TEST_TIMEOUT) work
+
+.PHONY: e2e
+e2e: ## run only the suites on real processes, afresh
+	scripts/test-setup.sh
+	cd e2e && go test -race -count=1 -timeout $(E2E_TIMEOUT) ./...
+
+.PHONY: lint
+lint: ## check formatting, golangci-lint in every module, shellcheck
+	scripts/lint.sh
+
+.PHONY: alone
+alone: ## build, vet and quickly test every module without the workspace
+	scripts/each-module.sh go build ./...
+	scripts/each-module.sh go vet ./...
+	RSC_TEST_FAST=1 scripts/each-module.sh go test -short -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: tidy
+tidy: ## check that every go.mod is tidy and that the dependency rule holds
+	scripts/each-module.sh go mod tidy -diff
+	cd core && go test ./internal/archtest
+	cd e2e && go test -count=1 ./rules
+
+.PHONY: fmt
+fmt: ## format all Go code
+	go list -m -f '{{.Dir}}' | xargs gofmt -w
