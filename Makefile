@@ -61,3 +61,7 @@ tidy: ## check that every go.mod is tidy and that the dependency rule holds
 .PHONY: fmt
 fmt: ## format all Go code
 	go list -m -f '{{.Dir}}' | xargs gofmt -w
+
+.PHONY: release-check
+release-check: ## pack each module as a proxy would and let fresh programs outside the repository get, build and install them
+	cd e2e && go run ./releasecheck
