@@ -170,6 +170,12 @@ func parse(t *testing.T, path, text string) []block {
 			flush()
 		case inAnswer:
 			answer = append(answer, line)
+		case line == "" && b.cmd.Name != "":
+			if !*update {
+				t.Fatalf("%s: %s has no answer: run with -update", b.cmd.Pos, b.cmd.Name)
+			}
+			inAnswer = true
+			flush()
 		case line == "----":
 			if b.cmd.Name == "" {
 				t.Fatalf("%s:%d: an answer without a command", path, i+1)
@@ -185,13 +191,14 @@ func parse(t *testing.T, path, text string) []block {
 			}
 		}
 	}
+	if b.cmd.Name != "" && !inAnswer {
+		if !*update {
+			t.Fatalf("%s: %s has no answer: run with -update", b.cmd.Pos, b.cmd.Name)
+		}
+		inAnswer = true
+	}
 	flush()
 	if b.before != "" {
-		if b.cmd.Name != "" {
-			if !*update {
-				t.Fatalf("%s: %s has no answer: run with -update", path, b.cmd.Name)
-			}
-		}
 		blocks = append(blocks, b)
 	}
 	return blocks

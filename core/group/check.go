@@ -1,0 +1,81 @@
+package group
+
+import (
+	"fmt"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// Check reports what a state contradicts itself in. It is called after every
+// Apply and after every load.
+// Errors: ErrInvariant, with the contradiction.
+func (s *State) Check() error {
+	if err := s.checkColumns(); err != nil {
+		return err
+	}
+	if err := s.checkLives(); err != nil {
+		return err
+	}
+	return s.checkLedger()
+}
+
+func broken(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvariant, fmt.Sprintf(format, args...))
+}
+
+func (s *State) checkColumns() error {
+	n := len(s.Target)
+	switch {
+	case s.ShardCount < 0 || s.ShardCount > protocol.MaxShards:
+		return broken("the shard count is %d", s.ShardCount)
+	case n != s.ShardCount || len(s.Ledger.Holder) != n || len(s.Ledger.Grant) != n || len(s.Ledger.Revoke) != n:
+		return broken("columns of %d, %d, %d and %d rows for %d shards",
+			n, len(s.Ledger.Holder), len(s.Ledger.Grant), len(s.Ledger.Revoke), s.ShardCount)
+	case s.GroupEpoch > s.Counter || s.AssignmentEpoch != s.GroupEpoch:
+		return broken("group epoch %d, assignment epoch %d, counter %d", s.GroupEpoch, s.AssignmentEpoch, s.Counter)
+	}
+	return s.Timings.Validate()
+}
+
+func (s *State) checkLives() error {
+	seen := make(map[string]bool, len(s.Lives))
+	active := make(map[string]bool, len(s.Lives))
+	for i := range s.Lives {
+		l := &s.Lives[i]
+		if seen[l.Key()] {
+			return broken("incarnation %q of member %q is there twice", l.Incarnation, l.Member)
+		}
+		seen[l.Key()] = true
+		if l.State == Active {
+			if active[l.Member] {
+				return broken("member %q has two living incarnations", l.Member)
+			}
+			active[l.Member] = true
+		}
+		if l.JoinEpoch <= 0 || l.Epoch < l.JoinEpoch || l.Epoch > s.Counter || l.Acked > l.Epoch {
+			return broken("member %q joined in epoch %d, has epoch %d, acknowledged %d, counter %d",
+				l.Member, l.JoinEpoch, l.Epoch, l.Acked, s.Counter)
+		}
+	}
+	return nil
+}
+
+func (s *State) checkLedger() error {
+	members := s.HasActive()
+	for shard, h := range s.Ledger.Holder {
+		grant, revoke, target := s.Ledger.Grant[shard], s.Ledger.Revoke[shard], s.Target[shard]
+		switch {
+		case h < None || int(h) >= len(s.Lives):
+			return broken("shard %d is held by nobody known", shard)
+		case h == None && (grant != 0 || revoke != 0):
+			return broken("free shard %d has epochs %d and %d", shard, grant, revoke)
+		case h != None && (grant <= 0 || grant > s.Counter || revoke > s.Counter):
+			return broken("shard %d was granted in epoch %d and revoked in %d, counter %d", shard, grant, revoke, s.Counter)
+		case target < None || int(target) >= len(s.Lives) || (target == None) == members:
+			return broken("shard %d has no proper target", shard)
+		case target != None && s.Lives[target].State != Active:
+			return broken("shard %d is meant for member %q, which is not active", shard, s.Lives[target].Member)
+		}
+	}
+	return nil
+}

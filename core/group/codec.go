@@ -1,0 +1,183 @@
+package group
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// SchemaVersion is that of the encoded aggregate.
+const SchemaVersion = 2
+
+// record is the stored form: the ledger in columns, epochs as differences to a
+// base, since ten thousand times thirteen digits would be most of it.
+type record struct {
+	SchemaVersion   int            `json:"schemaVersion"`
+	StreamPrefix    string         `json:"streamPrefix"`
+	ConsumerGroup   string         `json:"consumerGroup"`
+	CreatedAt       time.Time      `json:"createdAt"`
+	UpdatedAt       time.Time      `json:"updatedAt"`
+	Counter         protocol.Epoch `json:"counter"`
+	GroupEpoch      protocol.Epoch `json:"groupEpoch"`
+	AssignmentEpoch protocol.Epoch `json:"assignmentEpoch"`
+	MetadataVersion int64          `json:"metadataVersion"`
+	ShardCount      int            `json:"shardCount"`
+	StreamVersion   int64          `json:"streamVersion"`
+	Timings         timings        `json:"timings"`
+	Lives           []life         `json:"lives"`
+	Ledger          columns        `json:"ledger"`
+	Target          []int32        `json:"target"`
+	Ended           []tombstone    `json:"ended"`
+}
+
+type timings struct {
+	HeartbeatIntervalMs int64 `json:"heartbeatIntervalMs"`
+	MemberLeaseTTLMs    int64 `json:"memberLeaseTtlMs"`
+	RebalanceTimeoutMs  int64 `json:"rebalanceTimeoutMs"`
+}
+
+type life struct {
+	Member      string         `json:"member"`
+	Name        string         `json:"name,omitempty"`
+	Incarnation string         `json:"incarnation"`
+	Legacy      bool           `json:"legacy,omitempty"`
+	State       string         `json:"state"`
+	JoinEpoch   protocol.Epoch `json:"joinEpoch"`
+	Acked       protocol.Epoch `json:"acked"`
+	Epoch       protocol.Epoch `json:"epoch"`
+	JoinedAt    time.Time      `json:"joinedAt"`
+}
+
+type columns struct {
+	Base   protocol.Epoch `json:"base"`
+	Holder []int32        `json:"holder"`
+	// Grant is the epoch less Base; 0 for a free shard.
+	Grant []protocol.Epoch `json:"grant"`
+	// Revoke lists the few shards that are being revoked: shard, epoch less Base.
+	Revoke [][2]int64 `json:"revoke"`
+}
+
+type tombstone struct {
+	Member      string    `json:"member"`
+	Incarnation string    `json:"incarnation"`
+	Reason      EndReason `json:"reason"`
+	At          time.Time `json:"at"`
+}
+
+var lifeStates = [...]string{Active: "active", Leaving: "leaving", Over: "over"}
+
+// Encode writes the state as it is stored. The same state gives the same bytes.
+// Errors: protocol.ErrTooLarge above protocol.MaxAggregateBytes.
+func Encode(s *State) ([]byte, error) {
+	r := record{
+		SchemaVersion: SchemaVersion, StreamPrefix: s.Stream, ConsumerGroup: s.Group,
+		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Counter: s.Counter, GroupEpoch: s.GroupEpoch, AssignmentEpoch: s.AssignmentEpoch,
+		MetadataVersion: s.MetadataVersion, ShardCount: s.ShardCount, StreamVersion: s.StreamVersion,
+		Timings: timings{
+			s.Timings.HeartbeatInterval.Milliseconds(), s.Timings.Lease.Milliseconds(), s.Timings.RebalanceTimeout.Milliseconds(),
+		},
+		Lives:  make([]life, len(s.Lives)),
+		Ledger: columns{Base: lowest(s) - 1, Holder: s.Ledger.Holder, Grant: make([]protocol.Epoch, len(s.Ledger.Grant)), Revoke: [][2]int64{}},
+		Target: s.Target,
+		Ended:  make([]tombstone, len(s.Ended)),
+	}
+	for i := range s.Lives {
+		l := &s.Lives[i]
+		r.Lives[i] = life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.JoinedAt.UTC()}
+	}
+	for i, t := range s.Ended {
+		r.Ended[i] = tombstone{t.Member, t.Incarnation, t.Reason, t.At.UTC()}
+	}
+	for shard, g := range s.Ledger.Grant {
+		if g != 0 {
+			r.Ledger.Grant[shard] = g - r.Ledger.Base
+		}
+		if e := s.Ledger.Revoke[shard]; e != 0 {
+			r.Ledger.Revoke = append(r.Ledger.Revoke, [2]int64{int64(shard), int64(e - r.Ledger.Base)})
+		}
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode group %s/%s: %w", s.Stream, s.Group, err)
+	}
+	if len(body) > protocol.MaxAggregateBytes {
+		return nil, protocol.ErrTooLarge.With("the state of group %s/%s is %d bytes long, at most %d are allowed: use fewer shards or members",
+			s.Stream, s.Group, len(body), protocol.MaxAggregateBytes)
+	}
+	return body, nil
+}
+
+// lowest is the smallest epoch in the ledger, or the counter.
+func lowest(s *State) protocol.Epoch {
+	low := s.Counter
+	for _, g := range s.Ledger.Grant {
+		if g != 0 {
+			low = min(low, g)
+		}
+	}
+	return low
+}
+
+// Decode reads what Encode wrote, and checks it.
+// Errors: protocol.ErrCorrupt, also for a schema newer than SchemaVersion.
+func Decode(body []byte) (State, error) {
+	var r record
+	if err := json.Unmarshal(body, &r); err != nil {
+		return State{}, protocol.ErrCorrupt.With("the group's record cannot be read: %v", err)
+	}
+	if r.SchemaVersion != SchemaVersion {
+		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has schema version %d, this coordinator reads %d: use the release that wrote it",
+			r.StreamPrefix, r.ConsumerGroup, r.SchemaVersion, SchemaVersion)
+	}
+	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > 2*protocol.MaxMembers {
+		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has %d shards and %d members",
+			r.StreamPrefix, r.ConsumerGroup, len(r.Ledger.Grant), len(r.Lives))
+	}
+	s := State{
+		Stream: r.StreamPrefix, Group: r.ConsumerGroup, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Counter: r.Counter, GroupEpoch: r.GroupEpoch, AssignmentEpoch: r.AssignmentEpoch,
+		MetadataVersion: r.MetadataVersion, ShardCount: r.ShardCount, StreamVersion: r.StreamVersion,
+		Timings: protocol.Timings{
+			HeartbeatInterval: time.Duration(r.Timings.HeartbeatIntervalMs) * time.Millisecond,
+			Lease:             time.Duration(r.Timings.MemberLeaseTTLMs) * time.Millisecond,
+			RebalanceTimeout:  time.Duration(r.Timings.RebalanceTimeoutMs) * time.Millisecond,
+		},
+		Lives: make([]Life, len(r.Lives)),
+		Ledger: Ledger{
+			Holder: r.Ledger.Holder,
+			Grant:  make([]protocol.Epoch, len(r.Ledger.Grant)),
+			Revoke: make([]protocol.Epoch, len(r.Ledger.Grant)),
+		},
+		Target: r.Target,
+		Ended:  make([]Tombstone, len(r.Ended)),
+	}
+	for i, l := range r.Lives {
+		state := slices.Index(lifeStates[:], l.State)
+		if state < 0 {
+			return State{}, protocol.ErrCorrupt.With("member %q is in the unknown state %q", l.Member, l.State)
+		}
+		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.JoinedAt}
+	}
+	for i, t := range r.Ended {
+		s.Ended[i] = Tombstone(t)
+	}
+	for shard, g := range r.Ledger.Grant {
+		if g != 0 {
+			s.Ledger.Grant[shard] = g + r.Ledger.Base
+		}
+	}
+	for _, e := range r.Ledger.Revoke {
+		if e[0] < 0 || e[0] >= int64(len(s.Ledger.Revoke)) {
+			return State{}, protocol.ErrCorrupt.With("shard %d is being revoked but does not exist", e[0])
+		}
+		s.Ledger.Revoke[e[0]] = protocol.Epoch(e[1]) + r.Ledger.Base
+	}
+	if err := s.Check(); err != nil {
+		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s: %v", s.Stream, s.Group, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,88 @@
+package group
+
+import (
+	"github.com/redis-stream-coordinator/rsc/core/assign"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// reconcile computes the target if membership changed, takes back what is held
+// by others than the target says, and grants what is free.
+func (c *change) reconcile() {
+	if c.membership {
+		c.retarget()
+	}
+	if !c.membership && !c.moved {
+		return
+	}
+	l := c.ledger()
+	for shard, target := range c.s.Target {
+		holder := l.Holder[shard]
+		switch {
+		case holder == target:
+			// Held as it should be, or being revoked although the target came
+			// back to the holder: then it stays pending until the holder lets go.
+			if holder != None && l.Revoke[shard] != 0 && !c.on(rules.NeverUnrevoked) {
+				l.Revoke[shard] = 0
+				c.newEpoch(holder)
+			}
+		case holder == None:
+			c.grant(shard, target)
+		case l.Revoke[shard] == 0 && c.s.Lives[holder].State == Active:
+			epoch := c.newEpoch(holder)
+			l.Revoke[shard] = epoch
+			c.emit(ShardRevoked{Shard: protocol.ShardIndex(shard), Member: c.s.Lives[holder].Member, Epoch: epoch})
+		}
+	}
+}
+
+func (c *change) grant(shard int, life int32) {
+	l := c.ledger()
+	epoch := c.newEpoch(life)
+	l.Holder[shard], l.Grant[shard], l.Revoke[shard] = life, epoch, 0
+	c.emit(ShardGranted{Shard: protocol.ShardIndex(shard), Member: c.s.Lives[life].Member, Epoch: epoch})
+}
+
+// retarget computes a new target for the live members.
+func (c *change) retarget() {
+	live := c.s.activeByID()
+	rank := make([]int32, len(c.s.Lives))
+	for i := range rank {
+		rank[i] = assign.None
+	}
+	for i, life := range live {
+		rank[life] = int32(i)
+	}
+	l := c.ledger()
+	held := make([]int32, len(c.s.Target))
+	previous := make([]int32, len(c.s.Target))
+	for shard := range c.s.Target {
+		held[shard] = rankOf(rank, l.Holder[shard])
+		previous[shard] = rankOf(rank, c.s.Target[shard])
+	}
+	moves := 0
+	for shard, to := range assign.Plan(held, previous, len(live)) {
+		if to == assign.None {
+			c.s.Target[shard] = None
+			continue
+		}
+		c.s.Target[shard] = live[to]
+		if held[shard] != assign.None && held[shard] != to {
+			moves++
+		}
+	}
+	if c.s.Counter == c.first {
+		c.draw()
+	}
+	c.s.GroupEpoch = c.s.Counter
+	c.s.AssignmentEpoch = c.s.GroupEpoch
+	c.s.MetadataVersion = max(c.s.MetadataVersion+1, int64(c.s.GroupEpoch))
+	c.emit(TargetChanged{GroupEpoch: c.s.GroupEpoch, Members: len(live), Moves: moves})
+}
+
+func rankOf(rank []int32, life int32) int32 {
+	if life == None {
+		return assign.None
+	}
+	return rank[life]
+}

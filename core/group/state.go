@@ -1,0 +1,209 @@
+package group
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// None stands for no life in a column of the ledger or in the target.
+const None int32 = -1
+
+// State is the aggregate of one group. It is a value: Apply copies what it
+// changes and leaves the State that it was given as it was.
+type State struct {
+	// Stream and Group name the group.
+	Stream string
+	Group  string
+	// CreatedAt and UpdatedAt are for people.
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// Counter is the last epoch that was drawn. It starts at the creation time
+	// in milliseconds, so that a group that was lost and created again does not
+	// use an epoch twice.
+	Counter protocol.Epoch
+	// GroupEpoch is the counter's value when membership or shard count last
+	// changed; AssignmentEpoch is the group epoch that Target was computed for,
+	// equal to it after every Apply.
+	GroupEpoch      protocol.Epoch
+	AssignmentEpoch protocol.Epoch
+	// MetadataVersion rises with both.
+	MetadataVersion int64
+	// ShardCount is the adopted copy of the stream's, StreamVersion the version
+	// of the stream record that it was taken from.
+	ShardCount    int
+	StreamVersion int64
+	// Timings are what every coordinator and member of this group obeys.
+	Timings protocol.Timings
+	// Lives are the incarnations that are alive, and those that ended but may
+	// still be reading; in the order of their joining.
+	Lives []Life
+	// Ledger says who may be reading which shard now.
+	Ledger Ledger
+	// Target says who should hold each shard: indexes into Lives, or None.
+	Target []int32
+	// Ended are the last incarnations that ended, oldest first. Requests of
+	// theirs that come late are refused.
+	Ended []Tombstone
+}
+
+// Ledger holds a grant for each shard, in columns.
+type Ledger struct {
+	// Holder is the life that may be reading the shard, or None.
+	Holder []int32
+	// Grant is the member epoch in which the holder got it: the fencing token.
+	Grant []protocol.Epoch
+	// Revoke is the member epoch in which it was taken away again while the
+	// holder has not let go yet; 0 where nothing is revoked.
+	Revoke []protocol.Epoch
+}
+
+// LifeState says how an incarnation stands.
+type LifeState uint8
+
+// The states of an incarnation.
+const (
+	// Active: joined; gets shards.
+	Active LifeState = iota
+	// Leaving: said goodbye; is answered until it holds nothing.
+	Leaving
+	// Over: fenced or replaced. Nothing that it sends counts; what it holds is
+	// held until its lease runs out.
+	Over
+)
+
+// Life is one incarnation of a member.
+type Life struct {
+	// Member is the member's id, Name its name for people.
+	Member string
+	Name   string
+	// Incarnation is the id that the client drew, or one that was drawn for a
+	// client that does not know the field (Legacy).
+	Incarnation string
+	Legacy      bool
+	State       LifeState
+	// JoinEpoch is the epoch given at the join, Acked the highest one that the
+	// member has sent back (0: none), Epoch its present one.
+	JoinEpoch protocol.Epoch
+	Acked     protocol.Epoch
+	Epoch     protocol.Epoch
+	// JoinedAt is for people.
+	JoinedAt time.Time
+}
+
+// Key names the life beside the aggregate, where its stamp lies. Names hold no
+// slash, so keys do not collide.
+func (l *Life) Key() string { return LifeKey(l.Member, l.Incarnation) }
+
+// LifeKey names a life by member and incarnation.
+func LifeKey(member, incarnation string) string { return member + "/" + incarnation }
+
+// EndReason says how an incarnation ended.
+type EndReason string
+
+// How an incarnation ends.
+const (
+	EndLeft     EndReason = "left"
+	EndExpired  EndReason = "expired"
+	EndFenced   EndReason = "fenced"
+	EndReplaced EndReason = "replaced"
+	EndStopped  EndReason = "stopped"
+)
+
+// Tombstone remembers an incarnation that ended.
+type Tombstone struct {
+	Member      string
+	Incarnation string
+	Reason      EndReason
+	// At is for people; nothing is decided by it.
+	At time.Time
+}
+
+// Tombstones are pruned by number, never by time: comparing times would compare
+// clocks of two machines. So many of the last are kept, and a number for each
+// life, because a large group ends more incarnations in the same time.
+const (
+	minTombstones     = 256
+	tombstonesPerLife = 2
+)
+
+// New returns the state of a group without members.
+func New(stream, name string, shards int, streamVersion int64, t protocol.Timings, now time.Time) State {
+	epoch := protocol.Epoch(now.UnixMilli())
+	s := State{
+		Stream:          stream,
+		Group:           name,
+		CreatedAt:       now,
+		UpdatedAt:       now,
+		Counter:         epoch,
+		GroupEpoch:      epoch,
+		AssignmentEpoch: epoch,
+		MetadataVersion: int64(epoch),
+		ShardCount:      shards,
+		StreamVersion:   streamVersion,
+		Timings:         t,
+		Ledger: Ledger{
+			Holder: make([]int32, shards),
+			Grant:  make([]protocol.Epoch, shards),
+			Revoke: make([]protocol.Epoch, shards),
+		},
+		Target: make([]int32, shards),
+	}
+	for i := range s.Target {
+		s.Target[i], s.Ledger.Holder[i] = None, None
+	}
+	return s
+}
+
+// Summary sums the group up in one word.
+func (s *State) Summary() protocol.GroupState {
+	if !s.HasActive() {
+		return protocol.GroupEmpty
+	}
+	for i := range s.Lives {
+		if l := &s.Lives[i]; l.State == Active && l.Acked != l.Epoch {
+			return protocol.GroupReconciling
+		}
+	}
+	for i, h := range s.Ledger.Holder {
+		if s.Ledger.Revoke[i] != 0 || h != s.Target[i] {
+			return protocol.GroupReconciling
+		}
+	}
+	return protocol.GroupStable
+}
+
+// HasActive reports whether the group has a live member that gets shards.
+func (s *State) HasActive() bool {
+	return slices.ContainsFunc(s.Lives, func(l Life) bool { return l.State == Active })
+}
+
+// Granted reports whether any shard is held by anyone.
+func (s *State) Granted() bool {
+	return slices.ContainsFunc(s.Ledger.Holder, func(h int32) bool { return h != None })
+}
+
+// tombstone finds what is remembered of an incarnation that ended.
+func (s *State) tombstone(member, incarnation string) (Tombstone, bool) {
+	for i := len(s.Ended) - 1; i >= 0; i-- {
+		if t := s.Ended[i]; t.Incarnation == incarnation && t.Member == member {
+			return t, true
+		}
+	}
+	return Tombstone{}, false
+}
+
+// activeByID returns the active lives in the order of their member ids, which
+// is the order that the assignor works in.
+func (s *State) activeByID() []int32 {
+	var live []int32
+	for i := range s.Lives {
+		if s.Lives[i].State == Active {
+			live = append(live, int32(i))
+		}
+	}
+	slices.SortFunc(live, func(a, b int32) int { return strings.Compare(s.Lives[a].Member, s.Lives[b].Member) })
+	return live
+}

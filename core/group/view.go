@@ -1,0 +1,212 @@
+package group
+
+import (
+	"slices"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// View is a state with an index over it, so that the answer for one member
+// costs what that member holds and not what the group holds. It is built once
+// for each state and only read.
+type View struct {
+	State *State
+	lives map[string]int32
+	// active maps a member to the incarnation that it is now.
+	active map[string]int32
+	// held and pending list shards by life, ascending: those of life i are
+	// list[start[i]:start[i+1]].
+	held, pending byLife
+}
+
+type byLife struct {
+	start []int32
+	list  []int32
+}
+
+func (b byLife) of(life int32) []int32 { return b.list[b.start[life]:b.start[life+1]] }
+
+// NewView indexes a state.
+func NewView(s *State) *View {
+	v := &View{State: s, lives: make(map[string]int32, len(s.Lives)), active: make(map[string]int32, len(s.Lives))}
+	for i := range s.Lives {
+		l := &s.Lives[i]
+		v.lives[l.Key()] = int32(i)
+		if l.State == Active {
+			v.active[l.Member] = int32(i)
+		}
+	}
+	v.held = index(len(s.Lives), s.Ledger.Holder)
+	waiting := make([]int32, len(s.Target))
+	for shard, t := range s.Target {
+		waiting[shard] = t
+		if t != None && s.Ledger.Holder[shard] == t && s.Ledger.Revoke[shard] == 0 {
+			waiting[shard] = None
+		}
+	}
+	v.pending = index(len(s.Lives), waiting)
+	return v
+}
+
+// index sorts shards by their life, by counting.
+func index(lives int, column []int32) byLife {
+	b := byLife{start: make([]int32, lives+1)}
+	n := int32(0)
+	for _, life := range column {
+		if life != None {
+			b.start[life+1]++
+			n++
+		}
+	}
+	for i := 1; i < len(b.start); i++ {
+		b.start[i] += b.start[i-1]
+	}
+	b.list = make([]int32, n)
+	next := slices.Clone(b.start)
+	for shard, life := range column {
+		if life != None {
+			b.list[next[life]] = int32(shard)
+			next[life]++
+		}
+	}
+	return b
+}
+
+// Life finds an incarnation by its key.
+func (v *View) Life(key string) (*Life, bool) {
+	i, found := v.lives[key]
+	if !found {
+		return nil, false
+	}
+	return &v.State.Lives[i], true
+}
+
+// Active finds the incarnation that is the member now.
+func (v *View) Active(member string) (*Life, bool) {
+	i, found := v.active[member]
+	if !found {
+		return nil, false
+	}
+	return &v.State.Lives[i], true
+}
+
+// Held returns the shards that a life holds, ascending; not to be changed.
+func (v *View) Held(key string) []int32 {
+	i, found := v.lives[key]
+	if !found {
+		return nil
+	}
+	return v.held.of(i)
+}
+
+// Answer is the answer OK for a life of the state: what it may read now, and
+// what it will get.
+func (v *View) Answer(q *protocol.Heartbeat, key string) protocol.HeartbeatResponse {
+	life := v.lives[key]
+	l, s := &v.State.Lives[life], v.State
+	r := protocol.NewHeartbeatResponse(q, protocol.StatusOK, "", s.Timings)
+	stamp(&r, s)
+	if l.State == Leaving {
+		r.MemberEpoch = protocol.EpochLeave
+		return r
+	}
+	r.MemberEpoch = l.Epoch
+	held := v.held.of(life)
+	r.Assignment.AssignedShards = make([]protocol.AssignedShard, 0, len(held))
+	for _, shard := range held {
+		if s.Ledger.Revoke[shard] == 0 {
+			r.Assignment.AssignedShards = append(r.Assignment.AssignedShards,
+				protocol.AssignedShard{Shard: protocol.ShardIndex(shard), Epoch: s.Ledger.Grant[shard]})
+		}
+	}
+	pending := v.pending.of(life)
+	r.Assignment.PendingShards = make(protocol.Shards, len(pending))
+	for i, shard := range pending {
+		r.Assignment.PendingShards[i] = protocol.ShardIndex(shard)
+	}
+	return r
+}
+
+// stamp puts the group's epochs and version on an answer.
+func stamp(r *protocol.HeartbeatResponse, s *State) {
+	r.GroupEpoch, r.AssignmentEpoch = s.GroupEpoch, s.AssignmentEpoch
+	r.MetadataVersion, r.Assignment.MetadataVersion = s.MetadataVersion, s.MetadataVersion
+}
+
+// Steady answers a heartbeat that changes nothing, without an Apply: the member
+// is at its present epoch and has acknowledged it, owns exactly what was granted
+// to it, and has nothing revoked or pending. ok is false for every other
+// request, which needs Apply. The caller must still renew the lease of the life
+// at the revision of this state.
+func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
+	life, found := v.active[q.MemberID]
+	if !found || q.ProtocolVersion != protocol.Version || q.MemberEpoch <= protocol.EpochJoin || len(q.RevokingShards) > 0 {
+		return Answer{}, false
+	}
+	l, s := &v.State.Lives[life], v.State
+	if !l.same(q) || q.MemberEpoch != l.Epoch || l.Acked != l.Epoch || (q.MemberName != "" && q.MemberName != l.Name) {
+		return Answer{}, false
+	}
+	held := v.held.of(life)
+	if len(held) != len(q.OwnedShards) || len(v.pending.of(life)) > 0 {
+		return Answer{}, false
+	}
+	for i, shard := range held {
+		// Clients list their shards in order; one that does not takes the long way.
+		if s.Ledger.Revoke[shard] != 0 || q.OwnedShards[i] != protocol.ShardIndex(shard) {
+			return Answer{}, false
+		}
+	}
+	for i := range q.ShardProgress {
+		if p := int(q.ShardProgress[i].Shard); p < 0 || p >= len(s.Ledger.Holder) {
+			return Answer{}, false
+		}
+	}
+	key := l.Key()
+	return Answer{HeartbeatResponse: v.Answer(q, key), Life: key}, true
+}
+
+// Settled reports whether an answer tells its member nothing that the request
+// did not show it to know, so that it may be held until something changes.
+func Settled(q *protocol.Heartbeat, r *protocol.HeartbeatResponse) bool {
+	return r.Status == protocol.StatusOK && q.MemberEpoch > protocol.EpochJoin && r.MemberEpoch == q.MemberEpoch &&
+		len(q.RevokingShards) == 0
+}
+
+// answers makes the answers of a change from the state that it led to.
+func (c *change) answers(s *State, v *View) ([]Answer, *View) {
+	if len(c.asked) == 0 {
+		return nil, v
+	}
+	if v == nil {
+		v = NewView(s)
+	}
+	out := make([]Answer, len(c.asked))
+	for i, a := range c.asked {
+		out[i] = v.answer(a)
+	}
+	return out, v
+}
+
+func (v *View) answer(a asked) Answer {
+	if a.status == protocol.StatusOK && a.incarnation != "" {
+		key := LifeKey(a.q.MemberID, a.incarnation)
+		if l, alive := v.Life(key); alive && l.State != Over {
+			out := Answer{HeartbeatResponse: v.Answer(a.q, key)}
+			if a.renews {
+				out.Life = key
+			}
+			return out
+		}
+		// Another request of the same batch ended this incarnation.
+		a.status, a.reason = protocol.StatusFencedEpoch, "this incarnation is over: stop reading and join as a new one"
+	}
+	r := protocol.NewHeartbeatResponse(a.q, a.status, a.reason, v.State.Timings)
+	switch a.status {
+	case protocol.StatusInvalidRequest, protocol.StatusUnknownMember, protocol.StatusUnsupportedProtocol:
+		// Old clients take the zeroes of a refusal over.
+	default:
+		stamp(&r, v.State)
+	}
+	return Answer{HeartbeatResponse: r}
+}
