@@ -42,6 +42,13 @@ e2e: ## run only the suites on real processes, afresh
 	scripts/test-setup.sh
 	cd e2e && go test -race -count=1 -timeout $(E2E_TIMEOUT) ./...
 
+# -p 1, so that no package's benchmarks disturb another's.
+BENCH ?= .
+
+.PHONY: bench
+bench: ## run the benchmarks of all modules one after the other, or those that BENCH matches
+	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchmem work
+
 .PHONY: lint
 lint: ## check formatting, golangci-lint in every module, shellcheck
 	scripts/lint.sh
