@@ -1,0 +1,48 @@
+package httpapi
+
+import (
+	"github.com/gin-gonic/gin"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// heartbeat answers a member. Clients exist that end for good on any status of
+// 400 and above, so only a request that can never be right gets one: whatever
+// may pass by itself is 200 with RETRY.
+func (a *api) heartbeat(c *gin.Context) (reply, error) {
+	prefix, group, err := streamAndGroup(c)
+	if err != nil {
+		return reply{}, err
+	}
+	member, err := pathName(c, "memberId")
+	if err != nil {
+		return reply{}, err
+	}
+	body, err := readBody(c, a.coordinator.HeartbeatLimit(prefix))
+	if err != nil {
+		return reply{}, err
+	}
+	q, err := protocol.DecodeHeartbeat(body)
+	if err != nil {
+		return reply{}, err
+	}
+	if q.MemberID != member && q.ProtocolVersion == protocol.Version {
+		refusal := protocol.NewHeartbeatResponse(q, protocol.StatusInvalidRequest, "memberId: the body names another member than the path", a.config.Timings)
+		refusal.MemberID = member
+		return ok(refusal), nil
+	}
+	response := a.askCoordinator(c, prefix, group, q)
+	response.MemberID = member
+	return ok(response), nil
+}
+
+// askCoordinator turns a panic of the coordinator into a RETRY.
+func (a *api) askCoordinator(c *gin.Context, prefix, group string, q *protocol.Heartbeat) (response protocol.HeartbeatResponse) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.logPanic(c, v)
+			response = protocol.NewHeartbeatResponse(q, protocol.StatusRetry, errFailed.Message, a.config.Timings)
+		}
+	}()
+	return a.coordinator.Heartbeat(c.Request.Context(), prefix, group, q)
+}
