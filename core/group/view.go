@@ -210,3 +210,22 @@ func (v *View) answer(a asked) Answer {
 	}
 	return Answer{HeartbeatResponse: r}
 }
+
+// Revocation is a member epoch in which shards were taken from a life that has
+// not let go of all of them.
+type Revocation struct {
+	Life  string
+	Epoch protocol.Epoch
+}
+
+// Revocations returns the revocations that are pending, with the number of
+// shards of each.
+func (v *View) Revocations() map[Revocation]int {
+	pending := map[Revocation]int{}
+	for shard, r := range v.State.Ledger.Revoke {
+		if r != 0 {
+			pending[Revocation{v.State.Lives[v.State.Ledger.Holder[shard]].Key(), r}]++
+		}
+	}
+	return pending
+}

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// clocks is what one coordinator knows of the leases of a group, by its own
+// clock alone: since when each stamp has not changed, and since when each
+// revocation is pending.
+type clocks struct {
+	rules    rules.Set
+	instance string
+	polled   bool
+	lastPoll time.Duration
+	leases   map[string]lease
+	revokes  map[revocation]time.Duration
+	// epoch is the group epoch last seen.
+	epoch protocol.Epoch
+}
+
+type lease struct {
+	stamp string
+	since time.Duration
+}
+
+type revocation struct {
+	life  string
+	epoch protocol.Epoch
+}
+
+func newClocks(off rules.Set) clocks {
+	return clocks{rules: off, leases: map[string]lease{}, revokes: map[revocation]time.Duration{}}
+}
+
+// observe takes the stamps of a load into account. gap is how long polling may
+// have paused for what was seen before it to count. It reports whether
+// everything was forgotten, so that adopt has to follow.
+func (c *clocks) observe(now, gap time.Duration, instance string, v *group.View, stamps map[string]string) (forgot bool) {
+	if c.polled {
+		missed := now-c.lastPoll > gap && c.rules.On(rules.GapRestartsClocks)
+		// A gap in the polling may hide renewals that were undone by a store
+		// that went backwards; another instance may have lost the last ones.
+		if missed || instance != c.instance {
+			clear(c.leases)
+			clear(c.revokes)
+			forgot = true
+		}
+	}
+	first := !c.polled
+	c.polled, c.lastPoll, c.instance = true, now, instance
+	for i := range v.State.Lives {
+		key := v.State.Lives[i].Key()
+		seen, known := c.leases[key]
+		stamp := stamps[key]
+		switch {
+		case !known && first && c.rules.Off(rules.ClockStartsWithProcess):
+			c.leases[key] = lease{stamp, now - v.State.Timings.Lease}
+		case !known:
+			c.leases[key] = lease{stamp, now}
+		case c.rules.Off(rules.AnyChangeRenews):
+			if stamp > seen.stamp {
+				c.leases[key] = lease{stamp, now}
+			}
+		case stamp != seen.stamp:
+			c.leases[key] = lease{stamp, now}
+		}
+	}
+	return forgot
+}
+
+// renewed notes stamps that this coordinator has written itself.
+func (c *clocks) renewed(now time.Duration, stamps []Stamp) {
+	for _, s := range stamps {
+		c.leases[s.Life] = lease{s.Value, now}
+	}
+}
+
+// adopt follows a new state: it forgets lives that are gone, and arms the
+// rebalance timeout of revocations that are new.
+func (c *clocks) adopt(now time.Duration, v *group.View) {
+	for key := range c.leases {
+		if _, there := v.Life(key); !there {
+			delete(c.leases, key)
+		}
+	}
+	if c.rules.Off(rules.TimeoutKeepsItsEpoch) && v.State.GroupEpoch != c.epoch {
+		clear(c.revokes)
+	}
+	c.epoch = v.State.GroupEpoch
+	pending := v.Revocations()
+	for r := range c.revokes {
+		if _, there := pending[group.Revocation{Life: r.life, Epoch: r.epoch}]; !there {
+			delete(c.revokes, r)
+		}
+	}
+	for p := range pending {
+		r := revocation{p.Life, p.Epoch}
+		if _, armed := c.revokes[r]; !armed {
+			c.revokes[r] = now
+		}
+	}
+}
+
+// verdicts says which leases are over and which revocations are overdue.
+func (c *clocks) verdicts(now time.Duration, v *group.View) (expired map[string]bool, overdue map[string]protocol.Epoch) {
+	t := v.State.Timings
+	expired = map[string]bool{}
+	for i := range v.State.Lives {
+		key := v.State.Lives[i].Key()
+		if l, known := c.leases[key]; known && now-l.since >= t.Lease {
+			expired[key] = true
+		}
+	}
+	overdue = map[string]protocol.Epoch{}
+	wait := t.RebalanceTimeout
+	if c.rules.On(rules.TimeoutSparesLease) {
+		wait = max(wait, t.Lease)
+	}
+	for r, since := range c.revokes {
+		if now-since >= wait {
+			overdue[r.life] = max(overdue[r.life], r.epoch)
+		}
+	}
+	return expired, overdue
+}
+
+// relied names the stamps that an expiry rests on.
+func (c *clocks) relied(lives []string) []Stamp {
+	if c.rules.Off(rules.ExpiryIsConditional) {
+		return nil
+	}
+	out := make([]Stamp, len(lives))
+	for i, key := range lives {
+		out[i] = Stamp{Life: key, Value: c.leases[key].stamp}
+	}
+	return out
+}

@@ -1,0 +1,538 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// Engine is the mind of one coordinator about one group. It is not safe for
+// concurrent use: its runner steps it from one goroutine.
+type Engine struct {
+	cfg Config
+	// out collects the effects of one step.
+	out []Effect
+
+	// view is the cached state at version known; nil when there is none.
+	view  *group.View
+	known Version
+	// absent is true when the last load found no aggregate.
+	absent bool
+	// fresh is true when known was confirmed in this cycle.
+	fresh bool
+
+	clocks  clocks
+	reports map[string]*reported
+
+	phase phase
+	// collided is true after a save of this cycle was in conflict, locked once it
+	// holds the mutex.
+	collided bool
+	locked   bool
+	closing  bool
+	attempts int
+	ensured  bool
+	// queue waits for the next cycle, batch is what this one works on.
+	queue []waiting
+	batch []waiting
+	holds holds
+	// firstJoin and lastJoin time the burst of joins that is waited for.
+	firstJoin, lastJoin time.Duration
+	// saving is what an open Save will lead to, renewing what an open Renew
+	// confirms.
+	saving   *pendingSave
+	renewing *pendingRenew
+	nextTick time.Duration
+	ticking  bool
+	wake     time.Duration
+}
+
+type phase uint8
+
+const (
+	idle phase = iota
+	loading
+	renewing
+	saving
+	ensuring
+)
+
+// waiting is a heartbeat that has no answer yet.
+type waiting struct {
+	id      uint64
+	q       *protocol.Heartbeat
+	arrived time.Duration
+}
+
+type pendingSave struct {
+	save   Save
+	view   *group.View
+	resp   group.Response
+	events []group.Event
+	asked  []waiting
+}
+
+type pendingRenew struct {
+	stamps  []Stamp
+	answers []group.Answer
+	asked   []waiting
+}
+
+// reported is what was last written of a member's reports.
+type reported struct {
+	at       time.Duration
+	owned    protocol.Shards
+	progress map[protocol.ShardIndex]protocol.ShardProgress
+}
+
+// New returns an engine that knows nothing of its group yet.
+func New(cfg Config) *Engine {
+	return &Engine{cfg: cfg, clocks: newClocks(cfg.Rules), reports: map[string]*reported{}, holds: newHolds(), nextTick: -1, wake: -1}
+}
+
+// Idle reports whether the engine has nothing to do and nothing to remember, so
+// that its runner may drop it.
+func (e *Engine) Idle() bool {
+	return e.phase == idle && len(e.queue) == 0 && e.holds.len() == 0 && e.absent
+}
+
+// Quiet reports whether nothing is open or waiting: after Closing, everything
+// has been answered.
+func (e *Engine) Quiet() bool {
+	return e.phase == idle && len(e.queue) == 0 && len(e.batch) == 0 && e.holds.len() == 0
+}
+
+// Step takes something that happened and returns what is to be done.
+func (e *Engine) Step(in Input, what Happening) []Effect {
+	e.out = nil
+	if e.nextTick < 0 {
+		// The first look is taken at once: a coordinator that starts takes over
+		// the watch on every lease.
+		e.nextTick = in.Mono
+	}
+	switch h := what.(type) {
+	case Arrived:
+		e.arrived(in, h)
+	case Canceled:
+		e.canceled(h.ID)
+	case Loaded:
+		e.loaded(in, h)
+	case Renewed:
+		e.renewed(in, h)
+	case Saved:
+		e.saved(in, h)
+	case Ensured:
+		e.ensuredGroup(in, h)
+	case Closing:
+		e.closing = true
+		for _, entry := range e.holds.takeIf(func(*held) bool { return true }) {
+			e.answerHeld(entry)
+		}
+	case Woke:
+		e.wake = -1
+	}
+	e.releaseHolds(in)
+	e.advance(in)
+	e.setWake(in)
+	return e.out
+}
+
+func (e *Engine) do(effect Effect) { e.out = append(e.out, effect) }
+
+// arrived queues a heartbeat. A newer request of the same incarnation releases
+// the one that is held.
+func (e *Engine) arrived(in Input, a Arrived) {
+	w := waiting{a.ID, a.Request, in.Mono}
+	switch {
+	case e.closing:
+		e.retry(w, "this coordinator shuts down: repeat the request at another one")
+		return
+	case len(e.queue) >= maxQueue:
+		e.retry(w, "too many requests wait for this group")
+		return
+	}
+	e.supersede(w.q)
+	if isJoin(w) {
+		if !slices.ContainsFunc(e.queue, isJoin) && !slices.ContainsFunc(e.batch, isJoin) {
+			e.firstJoin = in.Mono
+		}
+		e.lastJoin = in.Mono
+	}
+	e.queue = append(e.queue, w)
+}
+
+func isJoin(w waiting) bool { return w.q.MemberEpoch == protocol.EpochJoin }
+
+func (e *Engine) canceled(id uint64) {
+	e.holds.cancel(id)
+	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return w.id == id })
+}
+
+// timings are the group's, or the configured ones as long as it is not known.
+func (e *Engine) timings() protocol.Timings {
+	if e.view != nil {
+		return e.view.State.Timings
+	}
+	return e.cfg.Timings
+}
+
+func (e *Engine) answer(id uint64, r protocol.HeartbeatResponse) {
+	e.do(Answer{ID: id, Response: r})
+}
+
+func (e *Engine) retry(w waiting, reason string) {
+	e.answer(w.id, protocol.NewHeartbeatResponse(w.q, protocol.StatusRetry, reason, e.timings()))
+}
+
+// giveUp answers everything that this cycle works on with RETRY and ends it.
+func (e *Engine) giveUp(reason string) {
+	for _, w := range e.batch {
+		e.retry(w, reason)
+	}
+	e.endCycle()
+}
+
+func (e *Engine) endCycle() {
+	if e.locked {
+		e.do(Unlock{})
+	}
+	e.batch, e.phase, e.attempts = nil, idle, 0
+	e.collided, e.locked, e.fresh, e.ensured, e.ticking = false, false, false, false, false
+	e.saving, e.renewing = nil, nil
+}
+
+// load reads the aggregate; after a save that collided under the mutex, so that
+// the next attempt does not collide again.
+func (e *Engine) load() {
+	lock := e.collided && !e.locked
+	e.locked = e.locked || lock
+	e.phase = loading
+	e.do(Load{Known: e.known, Lock: lock})
+}
+
+// advance begins the next cycle if nothing is open.
+func (e *Engine) advance(in Input) {
+	for e.phase == idle && !e.closing {
+		tick := in.Mono >= e.nextTick
+		if tick {
+			e.nextTick = in.Mono + e.jittered(in)
+			tick = e.watches()
+		}
+		e.take(in)
+		if !tick && len(e.batch) == 0 {
+			return
+		}
+		e.ticking = tick
+		if tick || e.view == nil {
+			e.load()
+			return
+		}
+		e.work(in)
+	}
+	if e.closing && e.phase == idle {
+		for _, w := range e.queue {
+			e.retry(w, "this coordinator shuts down: repeat the request at another one")
+		}
+		e.queue = nil
+	}
+}
+
+// watches reports whether there is a lease or a revocation to look after, or
+// nothing is known yet.
+func (e *Engine) watches() bool {
+	if e.view == nil {
+		return !e.absent
+	}
+	return len(e.view.State.Lives) > 0
+}
+
+// jittered spreads the ticks of many groups and coordinators.
+func (e *Engine) jittered(in Input) time.Duration {
+	var h uint32 = 2166136261
+	for _, c := range []byte(in.ID) {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return e.cfg.TickInterval*9/10 + e.cfg.TickInterval/5*time.Duration(h%1024)/1024
+}
+
+// take moves what can be worked on from the queue to the batch: everything,
+// but joins only when the burst that they are part of is over.
+func (e *Engine) take(in Input) {
+	e.batch, e.queue = e.queue, nil
+	e.deferJoins(in)
+}
+
+// deferJoins puts joins back that wait for others.
+func (e *Engine) deferJoins(in Input) {
+	if !e.joinsWait(in) {
+		return
+	}
+	var now, later []waiting
+	for _, w := range e.batch {
+		if isJoin(w) {
+			later = append(later, w)
+		} else {
+			now = append(now, w)
+		}
+	}
+	e.batch, e.queue = now, append(later, e.queue...)
+}
+
+// joinsWait reports whether joins are to be collected: nothing is granted yet,
+// and another one may be on its way.
+func (e *Engine) joinsWait(in Input) bool {
+	return e.view != nil && !e.view.State.Granted() && in.Mono < e.joinsDue()
+}
+
+func (e *Engine) joinsDue() time.Duration { return min(e.lastJoin+joinQuiet, e.firstJoin+joinMax) }
+
+// work answers the batch from the cached state, with one round trip.
+func (e *Engine) work(in Input) {
+	e.dropOld(in)
+	e.deferJoins(in)
+	if !e.ticking && len(e.batch) == 0 {
+		e.endCycle()
+		return
+	}
+	if !e.ticking && e.steady(in) {
+		return
+	}
+	e.apply(in)
+}
+
+// dropOld answers requests that have waited so long that their client has given
+// up: it may have joined again since, so they must not be applied.
+func (e *Engine) dropOld(in Input) {
+	if e.cfg.Rules.Off(rules.RequestsAge) {
+		return
+	}
+	limit := protocol.ClientTimeout(e.timings().Lease)
+	e.batch = slices.DeleteFunc(e.batch, func(w waiting) bool {
+		old := in.Mono-w.arrived >= limit
+		if old {
+			e.retry(w, "the request waited too long here: repeat it")
+		}
+		return old
+	})
+}
+
+// steady tries the fast path: every request of the batch changes nothing.
+func (e *Engine) steady(in Input) bool {
+	answers := make([]group.Answer, len(e.batch))
+	for i, w := range e.batch {
+		a, ok := e.view.Steady(w.q)
+		if !ok {
+			return false
+		}
+		answers[i] = a
+	}
+	e.renew(in, answers)
+	return true
+}
+
+// apply runs the batch, and the verdicts of a tick, through the group's rules.
+func (e *Engine) apply(in Input) {
+	cmd := make(group.Batch, 0, len(e.batch)+1)
+	for _, w := range e.batch {
+		cmd = append(cmd, group.Beat{Request: w.q})
+	}
+	input := group.Input{Now: in.Now, ID: in.ID, View: e.view, Rules: e.cfg.Rules}
+	if e.ticking {
+		input.Expired, input.Overdue = e.clocks.verdicts(in.Mono, e.view)
+		cmd = append(cmd, group.Tick{})
+	}
+	next, resp, events, err := group.Apply(*e.view.State, input, cmd)
+	if err != nil {
+		e.fail(err)
+		return
+	}
+	if !resp.Changed {
+		e.unchanged(in, resp, events)
+		return
+	}
+	e.save(in, next, resp, events)
+}
+
+// unchanged answers a batch that leaves the state as it is.
+func (e *Engine) unchanged(in Input, resp group.Response, events []group.Event) {
+	if len(events) > 0 {
+		e.do(Publish{events})
+	}
+	if len(e.batch) == 0 {
+		e.endCycle()
+		return
+	}
+	renews := slices.ContainsFunc(resp.Answers, func(a group.Answer) bool { return a.Life != "" })
+	switch {
+	case renews:
+		// The renewal confirms the state that the refusals are made from, too.
+		e.renew(in, resp.Answers)
+	case e.fresh:
+		e.answerAll(in, e.batch, resp.Answers)
+		e.endCycle()
+	default:
+		// Refusals alone: the cached state may be older than what another
+		// coordinator has just granted.
+		e.load()
+	}
+}
+
+func (e *Engine) renew(in Input, answers []group.Answer) {
+	stamps, reports := e.proofs(in, e.batch, answers)
+	e.phase = renewing
+	e.renewing = &pendingRenew{stamps: stamps, answers: answers, asked: e.batch}
+	expected := e.known
+	if e.cfg.Rules.Off(rules.RenewalIsConditional) {
+		// Only the model store of the tests knows this revision.
+		expected.Revision = -1
+	}
+	e.do(Renew{Expected: expected, Stamps: stamps, Reports: reports})
+}
+
+func (e *Engine) save(in Input, next group.State, resp group.Response, events []group.Event) {
+	body, err := group.Encode(&next)
+	if err != nil {
+		e.fail(err)
+		return
+	}
+	v := resp.View
+	if v == nil {
+		v = group.NewView(&next)
+	}
+	stamps, reports := e.proofs(in, e.batch, resp.Answers)
+	e.saving = &pendingSave{
+		save: Save{
+			Expected: e.known, Relied: e.clocks.relied(resp.Relied), Nonce: in.ID, Body: body, UpdatedAt: in.Now,
+			Stamps: stamps, Reports: reports, Ended: resp.Gone,
+		},
+		view: v, resp: resp, events: events, asked: e.batch,
+	}
+	e.phase = saving
+	e.do(e.saving.save)
+	if e.cfg.Rules.Off(rules.SaveBeforeAnswer) {
+		e.answerAll(in, e.batch, resp.Answers)
+		e.batch, e.saving.asked, e.saving.resp.Answers = nil, nil, nil
+	}
+}
+
+// proofs makes the stamps and reports of the requests that renew a lease.
+func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) ([]Stamp, []Report) {
+	var stamps []Stamp
+	var reports []Report
+	stamp := newStamp(in.ID, in.Now)
+	seen := make(map[string]bool, len(answers))
+	for i, a := range answers {
+		if a.Life == "" {
+			continue
+		}
+		if !seen[a.Life] {
+			seen[a.Life] = true
+			stamps = append(stamps, Stamp{Life: a.Life, Value: stamp})
+		}
+		if body := e.report(in, a.Life, asked[i].q); body != nil {
+			reports = append(reports, Report{Life: a.Life, Body: body})
+		}
+	}
+	return stamps, reports
+}
+
+// report returns the report to write for a request, nil for none: one whose
+// shards are the same is written once in a while only.
+func (e *Engine) report(in Input, life string, q *protocol.Heartbeat) []byte {
+	r, known := e.reports[life]
+	if !known {
+		r = &reported{progress: map[protocol.ShardIndex]protocol.ShardProgress{}}
+		e.reports[life] = r
+	}
+	if known && len(q.RevokingShards) == 0 && in.Mono-r.at < reportEvery && slices.Equal(r.owned, q.OwnedShards) {
+		return nil
+	}
+	shards := 0
+	if e.view != nil {
+		shards = len(e.view.State.Target)
+	}
+	body, err := encodeReport(q, shards, r.progress)
+	if err != nil {
+		e.do(Complain{err})
+		return nil
+	}
+	r.at, r.owned = in.Mono, slices.Clone(q.OwnedShards)
+	return body
+}
+
+// answerAll answers the requests of a cycle, or holds those that ask for it and
+// have nothing to hear.
+func (e *Engine) answerAll(in Input, asked []waiting, answers []group.Answer) {
+	for i, a := range answers {
+		w := asked[i]
+		wait := protocol.MaxWait(time.Duration(w.q.MaxWaitMs)*time.Millisecond, e.timings().Lease)
+		if wait > 0 && a.Life != "" && !e.closing && group.Settled(w.q, &a.HeartbeatResponse) {
+			e.holds.add(w, a.Life, w.arrived+wait)
+			continue
+		}
+		e.answer(w.id, a.HeartbeatResponse)
+	}
+}
+
+// adopt makes a stored state the cached one.
+func (e *Engine) adopt(v *group.View, at Version) {
+	e.view, e.known, e.absent = v, at, false
+	for life := range e.reports {
+		if _, there := v.Life(life); !there {
+			delete(e.reports, life)
+		}
+	}
+}
+
+// forget drops the cached state.
+func (e *Engine) forget() {
+	e.view, e.known = nil, Version{}
+}
+
+// fail stops the group, and only the group: it answers RETRY until its record
+// can be read again.
+func (e *Engine) fail(err error) {
+	e.do(Complain{err})
+	e.forget()
+	reason := "the group's record is damaged"
+	if told := asProtocol(err); told != nil {
+		reason = told.Message
+	}
+	e.giveUp(reason)
+}
+
+// asProtocol finds the refusal in an error, nil if there is none.
+func asProtocol(err error) *protocol.Error {
+	var told *protocol.Error
+	if errors.As(err, &told) {
+		return told
+	}
+	return nil
+}
+
+// setWake asks to be woken when the next thing is due. While something is open,
+// its outcome comes first.
+func (e *Engine) setWake(in Input) {
+	if e.closing {
+		return
+	}
+	next := time.Duration(math.MaxInt64)
+	if e.phase == idle {
+		next = e.nextTick
+		if slices.ContainsFunc(e.queue, isJoin) && e.joinsWait(in) {
+			next = min(next, e.joinsDue())
+		}
+	}
+	if until, any := e.holds.next(); any {
+		next = min(next, until)
+	}
+	if next != e.wake && next != math.MaxInt64 {
+		e.wake = next
+		e.do(WakeAt{next})
+	}
+}

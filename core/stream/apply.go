@@ -1,0 +1,254 @@
+package stream
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// Input is what a decision may depend on besides state and command.
+type Input struct {
+	// Now is the wall time, for records that people read.
+	Now time.Time
+}
+
+// Command is something to be done to a stream.
+type Command interface{ isCommand() }
+
+// Create makes the stream.
+type Create struct {
+	Prefix           string
+	ShardCount       int
+	AutoCreateGroups bool
+	GroupStart       protocol.GroupStart
+	RoutingLease     time.Duration
+}
+
+// EnsureGroup makes a group, or leaves the one that exists.
+type EnsureGroup struct {
+	Name string
+	// ByJoin is true when a member's join asks for it: then the stream must
+	// allow it, and a deleted group stays deleted.
+	ByJoin bool
+	// New demands that the group does not exist yet.
+	New bool
+	// ShardCount, if not 0, must be the stream's.
+	ShardCount int
+}
+
+// Provisioned notes that the shards exist.
+type Provisioned struct{}
+
+// GroupCreated notes that a group's consumer groups and aggregate exist.
+type GroupCreated struct{ Name string }
+
+// DeleteGroup begins to delete a group.
+type DeleteGroup struct {
+	Name       string
+	Force      bool
+	DeleteData bool
+}
+
+// KeepGroup ends a deletion that was refused: the group has live members.
+type KeepGroup struct{ Name string }
+
+// GroupDeleted notes that a group's aggregate is gone.
+type GroupDeleted struct{ Name string }
+
+// Delete begins to delete the stream.
+type Delete struct{ DeleteData bool }
+
+// AnnounceLease notes that producers will be told a routing lease.
+type AnnounceLease struct{ Lease time.Duration }
+
+func (Create) isCommand()        {}
+func (EnsureGroup) isCommand()   {}
+func (Provisioned) isCommand()   {}
+func (GroupCreated) isCommand()  {}
+func (DeleteGroup) isCommand()   {}
+func (KeepGroup) isCommand()     {}
+func (GroupDeleted) isCommand()  {}
+func (Delete) isCommand()        {}
+func (AnnounceLease) isCommand() {}
+
+// Event is something that happened to a stream.
+type Event interface{ isEvent() }
+
+// StreamCreated: a stream was made.
+type StreamCreated struct {
+	Prefix     string
+	ShardCount int
+}
+
+// StreamDeleting: a stream is being deleted.
+type StreamDeleting struct {
+	Prefix     string
+	DeleteData bool
+}
+
+// GroupChanged: a group came to a phase; Phase is empty once it is deleted.
+type GroupChanged struct {
+	Prefix, Group string
+	Phase         GroupPhase
+}
+
+func (StreamCreated) isEvent()  {}
+func (StreamDeleting) isEvent() {}
+func (GroupChanged) isEvent()   {}
+
+// Response is what Apply answers.
+type Response struct {
+	// Changed is false when there is nothing to save.
+	Changed bool
+}
+
+// Apply carries out cmd on s. It returns the next state, whether it differs,
+// and what happened. On an error s is returned unchanged.
+// Errors: *protocol.Error, for the caller.
+func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
+	if err := allowed(&s, cmd); err != nil {
+		return s, Response{}, nil, err
+	}
+	next := s
+	next.Groups = slices.Clone(s.Groups)
+	next.Deleted = slices.Clone(s.Deleted)
+	events, changed, err := next.apply(in, cmd)
+	if err != nil || !changed {
+		return s, Response{}, nil, err
+	}
+	next.UpdatedAt = in.Now
+	return next, Response{Changed: true}, events, nil
+}
+
+// allowed refuses what no command but Create may do to a stream that does not
+// exist or is being deleted.
+func allowed(s *State, cmd Command) error {
+	_, create := cmd.(Create)
+	switch {
+	case create && s.Exists() && s.Removal != nil:
+		return protocol.ErrStreamExists.With("stream %q is being deleted: repeat the request when it is gone", s.Prefix)
+	case create && s.Exists():
+		return protocol.ErrStreamExists.With("stream %q exists already, with %d shards", s.Prefix, s.ShardCount)
+	case create:
+		return nil
+	case !s.Exists():
+		return protocol.ErrStreamNotFound
+	}
+	if _, again := cmd.(Delete); s.Removal != nil && !again {
+		return protocol.ErrStreamNotFound.With("stream %q is being deleted", s.Prefix)
+	}
+	return nil
+}
+
+func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
+	switch cmd := cmd.(type) {
+	case Create:
+		*s = State{
+			Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), ShardCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
+			AutoCreateGroups: cmd.AutoCreateGroups, GroupStart: cmd.GroupStart, RoutingLease: cmd.RoutingLease,
+			CreatedAt: in.Now,
+		}
+		return []Event{StreamCreated{s.Prefix, s.ShardCount}}, true, nil
+	case Provisioned:
+		changed := !s.Provisioned
+		s.Provisioned = true
+		return nil, changed, nil
+	case EnsureGroup:
+		return s.ensureGroup(in, cmd)
+	case GroupCreated:
+		return s.phase(cmd.Name, GroupCreating, GroupLive)
+	case DeleteGroup:
+		return s.deleteGroup(cmd)
+	case KeepGroup:
+		return s.phase(cmd.Name, GroupDeleting, GroupLive)
+	case GroupDeleted:
+		return s.groupDeleted(cmd.Name)
+	case Delete:
+		if len(s.Groups) > 0 {
+			return nil, false, protocol.ErrStreamHasGroups.With("stream %q still has %d groups, %q among them: delete them first",
+				s.Prefix, len(s.Groups), s.Groups[0].Name)
+		}
+		if s.Removal != nil {
+			return nil, false, nil
+		}
+		s.Removal = &Removal{DeleteData: cmd.DeleteData}
+		return []Event{StreamDeleting{s.Prefix, cmd.DeleteData}}, true, nil
+	case AnnounceLease:
+		changed := cmd.Lease > s.RoutingLease
+		s.RoutingLease = max(s.RoutingLease, cmd.Lease)
+		return nil, changed, nil
+	}
+	return nil, false, protocol.ErrInvalidRequest.With("unknown command %T", cmd)
+}
+
+func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {
+	if cmd.ShardCount != 0 && cmd.ShardCount != s.ShardCount {
+		return nil, false, protocol.ErrShardCountMismatch.With("initialShardCount: is %d, but stream %q has %d shards: leave it out, or scale the stream",
+			cmd.ShardCount, s.Prefix, s.ShardCount)
+	}
+	i, found := s.find(cmd.Name)
+	if found {
+		switch {
+		case s.Groups[i].Phase == GroupDeleting:
+			return nil, false, protocol.ErrGroupNotFound.With("group %q is being deleted", cmd.Name)
+		case cmd.New && s.Groups[i].Phase == GroupLive:
+			return nil, false, protocol.ErrGroupExists.With("group %q of stream %q exists already", cmd.Name, s.Prefix)
+		}
+		return nil, false, nil
+	}
+	deleted := slices.Index(s.Deleted, cmd.Name)
+	if cmd.ByJoin {
+		switch {
+		case !s.AutoCreateGroups:
+			return nil, false, protocol.ErrGroupNotFound.With("stream %q does not create groups by itself: create group %q first", s.Prefix, cmd.Name)
+		case deleted >= 0:
+			return nil, false, protocol.ErrGroupNotFound.With("group %q was deleted: create it again if members are to join", cmd.Name)
+		}
+	}
+	if len(s.Groups) >= protocol.MaxGroups {
+		return nil, false, protocol.ErrLimit.With("stream %q has %d groups, more are not allowed: delete one", s.Prefix, len(s.Groups))
+	}
+	if deleted >= 0 {
+		s.Deleted = slices.Delete(s.Deleted, deleted, deleted+1)
+	}
+	s.Groups = slices.Insert(s.Groups, i, Group{Name: cmd.Name, Phase: GroupCreating, CreatedAt: in.Now})
+	return []Event{GroupChanged{s.Prefix, cmd.Name, GroupCreating}}, true, nil
+}
+
+// phase moves a group from one phase to the next; from any other nothing
+// happens, so that a step that was taken twice is noted once.
+func (s *State) phase(name string, from, to GroupPhase) ([]Event, bool, error) {
+	i, found := s.find(name)
+	if !found || s.Groups[i].Phase != from {
+		return nil, false, nil
+	}
+	s.Groups[i].Phase, s.Groups[i].Force, s.Groups[i].DeleteData = to, false, false
+	return []Event{GroupChanged{s.Prefix, name, to}}, true, nil
+}
+
+func (s *State) deleteGroup(cmd DeleteGroup) ([]Event, bool, error) {
+	i, found := s.find(cmd.Name)
+	if !found {
+		return nil, false, protocol.ErrGroupNotFound.With("stream %q has no group %q", s.Prefix, cmd.Name)
+	}
+	g := &s.Groups[i]
+	if g.Phase == GroupDeleting && g.Force == cmd.Force && g.DeleteData == cmd.DeleteData {
+		return nil, false, nil
+	}
+	g.Phase, g.Force, g.DeleteData = GroupDeleting, cmd.Force, cmd.DeleteData
+	return []Event{GroupChanged{s.Prefix, cmd.Name, GroupDeleting}}, true, nil
+}
+
+func (s *State) groupDeleted(name string) ([]Event, bool, error) {
+	i, found := s.find(name)
+	if !found || s.Groups[i].Phase != GroupDeleting {
+		return nil, false, nil
+	}
+	s.Groups = slices.Delete(s.Groups, i, i+1)
+	s.Deleted = append(s.Deleted, name)
+	if len(s.Deleted) > maxDeleted {
+		s.Deleted = s.Deleted[len(s.Deleted)-maxDeleted:]
+	}
+	return []Event{GroupChanged{s.Prefix, name, ""}}, true, nil
+}
