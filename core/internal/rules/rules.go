@@ -39,6 +39,7 @@ const (
 	LeaseFromSending   // the lease runs from the sending of the request
 	LeaseMargin        // the member takes a margin off its lease
 	SelfFencing        // at the end of its lease the member gives up by itself
+	LeaseNotResumed    // what it gave up at the end of its lease is never taken up again
 
 	// 4.5: the coordinator's side.
 	ExpiryIsConditional    // expiry names the stamps that it relied on
