@@ -9,13 +9,13 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// Picture is a group as it was stored at one moment, for display.
+// Picture is a group as it was stored at one moment, for display. A state that
+// contradicts itself has none: it is refused when it is read.
 type Picture struct {
 	State   group.State
 	Stamps  map[string]string
 	Reports map[string]MemberReport
 	// Violation is what the state contradicts itself in, nil for nothing.
-	Violation error
 }
 
 // Describe sums the group up.
@@ -155,9 +155,6 @@ func (p *Picture) Assignments() protocol.Assignments {
 			m := s.Lives[s.Ledger.Holder[shard]].Member
 			a.RevokeProgress[m] = append(a.RevokeProgress[m], protocol.ShardIndex(shard))
 		}
-	}
-	if p.Violation != nil {
-		a.InvariantViolations = append(a.InvariantViolations, p.Violation.Error())
 	}
 	return a
 }

@@ -89,7 +89,7 @@ func (e *Engine) ensuredGroup(in Input, h Ensured) {
 		e.load()
 		return
 	}
-	status, reason := refusal(h.Err)
+	status, reason := Refusal(h.Err)
 	for _, w := range e.batch {
 		e.answer(w.id, protocol.NewHeartbeatResponse(w.q, status, reason, e.cfg.Timings))
 	}
@@ -152,8 +152,8 @@ func (e *Engine) again() {
 	e.load()
 }
 
-// refusal turns the answer of the stream into the answer of a join.
-func refusal(err error) (protocol.Status, string) {
+// Refusal turns the answer of the stream into the answer of a join.
+func Refusal(err error) (protocol.Status, string) {
 	told := asProtocol(err)
 	switch {
 	case told == nil:

@@ -1,0 +1,239 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/engine"
+	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/stream"
+)
+
+// Coordinator is one running coordinator. Its methods are safe for concurrent
+// use. Run must be running for leases to end and open steps to be taken;
+// heartbeats are answered without it as well.
+type Coordinator struct {
+	cfg   Config
+	ports Ports
+
+	// life ends when Close is done; every goroutine stops with it.
+	life   context.Context
+	kill   context.CancelFunc
+	owned  sync.WaitGroup
+	closed atomic.Bool
+
+	mu     sync.Mutex
+	groups map[port.GroupKey]*runner
+	// shards remembers the shard counts of streams, for body limits.
+	shards map[string]int
+	// lanes keep the steps of one stream from running twice at once here.
+	lanes map[string]chan struct{}
+
+	health health
+}
+
+// New returns a coordinator.
+// Errors: what is wrong with cfg, all complaints in one.
+func New(cfg Config, ports Ports) (*Coordinator, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("coordinator: %w", err)
+	}
+	if ports.Store == nil {
+		return nil, errors.New("coordinator: a store is needed")
+	}
+	if ports.Clock == nil {
+		ports.Clock = systemClock{time.Now()}
+	}
+	if ports.IDs == nil {
+		ports.IDs = randomIDs{}
+	}
+	life, kill := context.WithCancel(context.Background())
+	c := &Coordinator{
+		cfg: cfg, ports: ports, life: life, kill: kill,
+		groups: map[port.GroupKey]*runner{}, shards: map[string]int{}, lanes: map[string]chan struct{}{},
+	}
+	c.health.loopSeen.Store(int64(ports.Clock.Mono()))
+	return c, nil
+}
+
+// streamScan is how often all streams are looked at for open steps. What a
+// request begins is finished by the request itself; this is for what was cut off.
+const streamScan = 5 * time.Second
+
+// Run is the event loop: it finds groups that other coordinators created, so
+// that their leases are watched here too, finishes open steps of streams, and
+// drops what is no longer needed. It returns when ctx ends.
+func (c *Coordinator) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(c.life, stop)()
+	tick := time.NewTicker(c.cfg.TickInterval)
+	defer tick.Stop()
+	var scanned time.Duration = -streamScan
+	for {
+		c.watchGroups(ctx)
+		if now := c.ports.Clock.Mono(); now-scanned >= streamScan {
+			scanned = now
+			c.scanStreams(ctx)
+		}
+		c.reap()
+		c.health.loopSeen.Store(int64(c.ports.Clock.Mono()))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// watchGroups starts a runner for every group of the store.
+func (c *Coordinator) watchGroups(ctx context.Context) {
+	call, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	keys, err := c.ports.Store.ListGroups(call)
+	if err != nil {
+		c.storeTrouble(ctx, "list groups", err)
+		return
+	}
+	for _, key := range keys {
+		if r := c.runner(key, true); r != nil {
+			c.release(r)
+		}
+	}
+}
+
+func (c *Coordinator) storeTrouble(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		c.health.complain(c.cfg.Logger, what, err)
+	}
+}
+
+// runner returns the runner of a group, to be given back with release. It is
+// nil when there is none and create is false, or when the coordinator is closed.
+func (c *Coordinator) runner(key port.GroupKey, create bool) *runner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return nil
+	}
+	r, running := c.groups[key]
+	if !running {
+		if !create {
+			return nil
+		}
+		r = newRunner(c, key)
+		c.groups[key] = r
+		c.owned.Add(1)
+		go func() {
+			defer c.owned.Done()
+			r.run()
+		}()
+	}
+	r.users++
+	return r
+}
+
+func (c *Coordinator) release(r *runner) {
+	c.mu.Lock()
+	r.users--
+	c.mu.Unlock()
+}
+
+// reap ends the runners of groups that do not exist (any more).
+func (c *Coordinator) reap() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, r := range c.groups {
+		if r.users == 0 && r.idle.Load() {
+			delete(c.groups, key)
+			r.stop()
+		}
+	}
+}
+
+// Heartbeat answers a heartbeat of a member. It never fails: what is wrong is
+// in the status, and temporary trouble is RETRY.
+func (c *Coordinator) Heartbeat(ctx context.Context, streamName, groupName string, q *protocol.Heartbeat) protocol.HeartbeatResponse {
+	key := port.GroupKey{Stream: streamName, Group: groupName}
+	r := c.runner(key, false)
+	if r == nil {
+		if refused := c.admit(ctx, key, q); refused != nil {
+			return *refused
+		}
+		if r = c.runner(key, true); r == nil {
+			return protocol.NewHeartbeatResponse(q, protocol.StatusRetry, protocol.ErrTerminating.Message, c.cfg.Timings)
+		}
+	}
+	defer c.release(r)
+	return r.heartbeat(ctx, q)
+}
+
+// admit refuses heartbeats for groups that do not exist and cannot come to be,
+// so that nobody can make the coordinator keep state for names of his choice.
+func (c *Coordinator) admit(ctx context.Context, key port.GroupKey, q *protocol.Heartbeat) *protocol.HeartbeatResponse {
+	refuse := func(status protocol.Status, reason string) *protocol.HeartbeatResponse {
+		r := protocol.NewHeartbeatResponse(q, status, reason, c.cfg.Timings)
+		return &r
+	}
+	if c.closed.Load() {
+		return refuse(protocol.StatusRetry, protocol.ErrTerminating.Message)
+	}
+	if q.MemberID == "" {
+		return refuse(protocol.StatusInvalidRequest, "memberId: must not be blank")
+	}
+	s, _, err := c.loadStream(ctx, key.Stream)
+	if err != nil {
+		return refuse(protocol.StatusRetry, protocol.ErrStoreUnavailable.Message)
+	}
+	if !s.Exists() {
+		return refuse(protocol.StatusUnknownMember, "no such stream: create it first")
+	}
+	if _, there := s.Group(key.Group); there {
+		return nil
+	}
+	if q.MemberEpoch != protocol.EpochJoin {
+		return refuse(protocol.StatusUnknownMember, "no such group, or no such member in it")
+	}
+	_, _, _, err = stream.Apply(s, stream.Input{Now: c.ports.Clock.Wall()}, stream.EnsureGroup{Name: key.Group, ByJoin: true})
+	if err != nil {
+		status, reason := engine.Refusal(err)
+		return refuse(status, reason)
+	}
+	return nil
+}
+
+// Close answers what is held, refuses new work and waits for every goroutine,
+// at most until ctx ends; then what is left is cut off. It may be called more
+// than once. Errors: the cause of ctx.
+func (c *Coordinator) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed.Store(true)
+	for _, r := range c.groups {
+		r.close()
+	}
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		c.owned.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		c.kill()
+		return nil
+	case <-ctx.Done():
+		c.kill()
+		<-done
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Coordinator) input() engine.Input {
+	return engine.Input{Mono: c.ports.Clock.Mono(), Now: c.ports.Clock.Wall().UTC().Truncate(time.Millisecond), ID: c.ports.IDs.NewID()}
+}

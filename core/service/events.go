@@ -1,0 +1,61 @@
+package service
+
+import (
+	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/core/stream"
+)
+
+// publish tells logs and subscribers what happened to a group.
+func (c *Coordinator) publish(key port.GroupKey, events []group.Event) {
+	if len(events) == 0 {
+		return
+	}
+	log := c.cfg.Logger.With("stream", key.Stream, "group", key.Group)
+	for _, e := range events {
+		switch e := e.(type) {
+		case group.MemberJoined:
+			log.Info("member joined", "member", e.Member, "incarnation", e.Incarnation, "epoch", int64(e.Epoch), "replaced", e.Replaced)
+		case group.MemberLeaving:
+			log.Info("member leaving", "member", e.Member, "incarnation", e.Incarnation)
+		case group.MemberEnded:
+			log.Info("member ended", "member", e.Member, "incarnation", e.Incarnation, "reason", string(e.Reason), "detail", e.Detail)
+		case group.TargetChanged:
+			log.Info("target changed", "epoch", int64(e.GroupEpoch), "members", e.Members, "moves", e.Moves)
+		case group.ShardGranted:
+			log.Debug("shard granted", "shard", int(e.Shard), "member", e.Member, "epoch", int64(e.Epoch))
+		case group.ShardRevoked:
+			log.Debug("shard revoked", "shard", int(e.Shard), "member", e.Member, "epoch", int64(e.Epoch))
+		case group.ShardReleased:
+			log.Debug("shard released", "shard", int(e.Shard), "member", e.Member, "cause", string(e.Cause))
+		case group.RowsIgnored:
+			log.Debug("report rows ignored", "member", e.Member, "rows", e.Rows)
+		}
+	}
+	if c.cfg.OnGroupEvents != nil {
+		c.cfg.OnGroupEvents(key, events)
+	}
+}
+
+func (c *Coordinator) publishStream(prefix string, events []stream.Event) {
+	if len(events) == 0 {
+		return
+	}
+	for _, e := range events {
+		switch e := e.(type) {
+		case stream.StreamCreated:
+			c.cfg.Logger.Info("stream created", "stream", e.Prefix, "shards", e.ShardCount)
+		case stream.StreamDeleting:
+			c.cfg.Logger.Info("stream deleting", "stream", e.Prefix, "data", e.DeleteData)
+		case stream.GroupChanged:
+			phase := string(e.Phase)
+			if phase == "" {
+				phase = "deleted"
+			}
+			c.cfg.Logger.Info("group changed", "stream", e.Prefix, "group", e.Group, "phase", phase)
+		}
+	}
+	if c.cfg.OnStreamEvents != nil {
+		c.cfg.OnStreamEvents(prefix, events)
+	}
+}
