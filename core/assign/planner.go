@@ -1,5 +1,7 @@
 package assign
 
+import "slices"
+
 // planner carries one call of Plan through its steps.
 type planner struct {
 	held, previous []int32
@@ -10,9 +12,8 @@ type planner struct {
 	// below zero, how many have to be taken from it.
 	room []int32
 	// surplus is what is still to be taken, over all members; loose the number
-	// of shards with an owner that is not settled (see takeLoose); open the
-	// number of shards without a target.
-	surplus, loose, open int
+	// of shards with an owner that is not settled (see takeLoose).
+	surplus, loose int
 }
 
 // keepAll finds the present owner of every shard; target comes in as a copy of
@@ -20,7 +21,6 @@ type planner struct {
 // more the previous target had.
 func (p *planner) keepAll(owned, drift []int32) {
 	settled, untouched := countSettled(p.held, p.previous, owned)
-	p.open = len(p.held) - settled
 	if settled+untouched == len(p.held) {
 		return // whenever no plan is under way
 	}
@@ -39,7 +39,6 @@ func (p *planner) keepAll(owned, drift []int32) {
 		if owner == None {
 			continue
 		}
-		p.open--
 		owned[owner]++
 		if h != v {
 			p.loose++
@@ -54,9 +53,11 @@ func (p *planner) keepAll(owned, drift []int32) {
 }
 
 // countSettled counts the shards whose holder is their previous target too, in
-// all and per member, and those that never had either. Nearly all shards are
-// one or the other, hence a function of its own: a loop this tight keeps
-// everything in registers.
+// all and per member, and those that have neither. Nearly all shards are one or
+// the other, so this loop is a good part of the whole work; inlined into Plan
+// it runs out of registers.
+//
+//go:noinline
 func countSettled(held, previous, owned []int32) (settled, untouched int) {
 	held = held[:len(previous)]
 	for s, v := range previous {
@@ -176,24 +177,30 @@ func (p *planner) take(s int, owner int32) {
 	p.target[s] = None
 	p.room[owner]++
 	p.surplus--
-	p.open++
 }
 
 // fill gives the shards without a target to the members with room, in order.
-// Quotas add up to the number of shards, so room and shards end together.
+// Quotas add up to the number of shards, so room and shards end together. Not
+// inlined for the same reason as countSettled. Every shard on the way is stored
+// again, with its owner or its new one: that is cheaper than a branch where the
+// shards of those who left lie scattered.
+//
+//go:noinline
 func (p *planner) fill() {
-	target, open := p.target, p.open
-	m, room := 0, p.room[0]
-	for s := 0; open > 0; s++ {
-		if target[s] != None {
-			continue
+	target := p.target
+	s := slices.Index(target, None)
+	for m, room := range p.room {
+		for room > 0 {
+			owner := target[s]
+			next := owner
+			if owner == None {
+				next = int32(m)
+			}
+			if next != owner {
+				room--
+			}
+			target[s] = next
+			s++
 		}
-		for room <= 0 {
-			m++
-			room = p.room[m]
-		}
-		target[s] = int32(m)
-		room--
-		open--
 	}
 }
