@@ -2,7 +2,17 @@ module github.com/redis-stream-coordinator/rsc/e2e
 
 go 1.26.0
 
-require golang.org/x/mod v0.43.0
+require (
+	github.com/redis-stream-coordinator/rsc/core v0.0.0
+	github.com/twmb/franz-go v1.22.3
+	github.com/twmb/franz-go/pkg/kmsg v1.15.1
+	golang.org/x/mod v0.43.0
+)
+
+require (
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+)
 
 replace github.com/redis-stream-coordinator/rsc/core => ../core
 
