@@ -159,7 +159,7 @@ func (c *change) takeAway(assigned []protocol.AssignedShard) {
 			c.emit(Lost{Shard: h.shard, Token: h.token})
 		default:
 			c.holdings()[at].hold = draining
-			c.emit(Revoked{Shard: h.shard, Token: h.token, Deadline: c.s.now + c.s.timings.RebalanceTimeout})
+			c.emit(Revoked{Shard: h.shard, Token: h.token, Deadline: c.revokeDeadline()})
 		}
 	}
 }

@@ -188,7 +188,7 @@ func (c *change) leave(within time.Duration) {
 	c.s.pending = nil
 	c.s.news, c.s.urgent = true, true
 	c.s.notBefore = min(c.s.notBefore, c.s.now)
-	deadline := min(by, c.s.now+c.s.timings.RebalanceTimeout)
+	deadline := min(by, c.revokeDeadline())
 	held := false
 	hs := c.holdings()
 	for i := range hs {
@@ -204,6 +204,15 @@ func (c *change) leave(within time.Duration) {
 	if !held {
 		c.s.leaveBy = min(by, c.s.now+protocol.ClientTimeout(c.s.timings.Lease))
 	}
+}
+
+// revokeDeadline is when a shard that is revoked now must have been let go of:
+// in time for the coordinator to hear of it. The coordinator counts from when it
+// took the shard away, which was up to a heartbeat interval before we heard, on
+// a clock that may run faster; past that it fences the whole member.
+func (c *change) revokeDeadline() time.Duration {
+	t := c.s.timings
+	return c.s.now + max(0, t.RebalanceTimeout-t.HeartbeatInterval-protocol.LeaseMargin(t.RebalanceTimeout))
 }
 
 // end closes the member. What it still holds is lost.

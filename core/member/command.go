@@ -111,7 +111,8 @@ type Assigned struct {
 type Revoked struct {
 	Shard protocol.ShardIndex
 	Token protocol.Epoch
-	// Deadline is on the monotonic clock.
+	// Deadline is on the monotonic clock. It lies somewhat before the end of the
+	// rebalance timeout.
 	Deadline time.Duration
 }
 

@@ -517,7 +517,7 @@ func (s *schedule) settled() string {
 }
 
 func TestSchedules(t *testing.T) {
-	seeds := uint64(100)
+	seeds := uint64(50)
 	if testing.Short() {
 		seeds = 20
 	}
