@@ -242,14 +242,10 @@ func (e *Engine) advance(in Input) {
 	}
 }
 
-// watches reports whether there is a lease or a revocation to look after, or
-// nothing is known yet.
-func (e *Engine) watches() bool {
-	if e.view == nil {
-		return !e.absent
-	}
-	return len(e.view.State.Lives) > 0
-}
+// watches reports whether the group is worth a look: it exists, or nothing is
+// known yet. An empty group is looked at too, so that the cache is at most a tick
+// old when its first member comes.
+func (e *Engine) watches() bool { return e.view != nil || !e.absent }
 
 // jittered spreads the ticks of many groups and coordinators.
 func (e *Engine) jittered(in Input) time.Duration {

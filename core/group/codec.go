@@ -122,20 +122,25 @@ func lowest(s *State) protocol.Epoch {
 	return low
 }
 
+// corrupt is a refusal to work with a record, and what to do about it.
+func corrupt(r *record, format string, args ...any) error {
+	return protocol.ErrCorrupt.With("the record of group %s/%s %s: restore it from a backup, or delete the group and create it again",
+		r.StreamPrefix, r.ConsumerGroup, fmt.Sprintf(format, args...))
+}
+
 // Decode reads what Encode wrote, and checks it.
 // Errors: protocol.ErrCorrupt, also for a schema newer than SchemaVersion.
 func Decode(body []byte) (State, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {
-		return State{}, protocol.ErrCorrupt.With("the group's record cannot be read: %v", err)
+		return State{}, corrupt(&r, "cannot be read (%v)", err)
 	}
 	if r.SchemaVersion != SchemaVersion {
 		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has schema version %d, this coordinator reads %d: use the release that wrote it",
 			r.StreamPrefix, r.ConsumerGroup, r.SchemaVersion, SchemaVersion)
 	}
 	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > 2*protocol.MaxMembers {
-		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has %d shards and %d members",
-			r.StreamPrefix, r.ConsumerGroup, len(r.Ledger.Grant), len(r.Lives))
+		return State{}, corrupt(&r, "has %d shards and %d members", len(r.Ledger.Grant), len(r.Lives))
 	}
 	s := State{
 		Stream: r.StreamPrefix, Group: r.ConsumerGroup, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
@@ -158,7 +163,7 @@ func Decode(body []byte) (State, error) {
 	for i, l := range r.Lives {
 		state := slices.Index(lifeStates[:], l.State)
 		if state < 0 {
-			return State{}, protocol.ErrCorrupt.With("member %q is in the unknown state %q", l.Member, l.State)
+			return State{}, corrupt(&r, "has member %q in the unknown state %q", l.Member, l.State)
 		}
 		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.JoinedAt}
 	}
@@ -172,12 +177,12 @@ func Decode(body []byte) (State, error) {
 	}
 	for _, e := range r.Ledger.Revoke {
 		if e[0] < 0 || e[0] >= int64(len(s.Ledger.Revoke)) {
-			return State{}, protocol.ErrCorrupt.With("shard %d is being revoked but does not exist", e[0])
+			return State{}, corrupt(&r, "revokes shard %d, which does not exist", e[0])
 		}
 		s.Ledger.Revoke[e[0]] = protocol.Epoch(e[1]) + r.Ledger.Base
 	}
 	if err := s.Check(); err != nil {
-		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s: %v", s.Stream, s.Group, err)
+		return State{}, corrupt(&r, "is refused (%v)", err)
 	}
 	return s, nil
 }
