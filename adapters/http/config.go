@@ -75,14 +75,23 @@ var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 // validate joins all complaints about a Config that has its defaults.
 func (c Config) validate() error {
 	var bad []error
-	if !basePath.MatchString(c.BasePath) {
-		bad = append(bad, fmt.Errorf("base path %.80q: must be like %q", c.BasePath, DefaultBasePath))
+	if err := ValidateBasePath(c.BasePath); err != nil {
+		bad = append(bad, fmt.Errorf("base path: %w", err))
 	}
 	bad = append(bad, ValidateUsers(c.Users))
 	if err := c.Timings.Validate(); err != nil {
 		bad = append(bad, err)
 	}
 	return errors.Join(bad...)
+}
+
+// ValidateBasePath refuses a base path that is not made of plain segments; one
+// slash at its end is allowed.
+func ValidateBasePath(path string) error {
+	if path != "" && !basePath.MatchString(strings.TrimSuffix(path, "/")) {
+		return fmt.Errorf("is %.80q, must be like %s", path, DefaultBasePath)
+	}
+	return nil
 }
 
 // ValidateUsers joins all complaints about users; the messages name the user by
