@@ -46,7 +46,8 @@ e2e: ## run only the suites on real processes, afresh
 BENCH ?= .
 
 .PHONY: bench
-bench: ## run the benchmarks of all modules one after the other, or those that BENCH matches
+bench: ## compare with peers in one run, then run all benchmarks one after the other, or those that BENCH matches
+	cd e2e && go run ./assignbench
 	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchmem work
 
 .PHONY: lint
