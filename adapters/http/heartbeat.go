@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"fmt"
+
 	"github.com/gin-gonic/gin"
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -26,12 +28,18 @@ func (a *api) heartbeat(c *gin.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if q.MemberID != member && q.ProtocolVersion == protocol.Version {
-		refusal := protocol.NewHeartbeatResponse(q, protocol.StatusInvalidRequest, "memberId: the body names another member than the path", a.config.Timings)
-		refusal.MemberID = member
-		return ok(refusal), nil
+	var response protocol.HeartbeatResponse
+	switch {
+	case q.ProtocolVersion != protocol.Version:
+		// Said before anything else is looked at: the rest may mean something
+		// else in that version.
+		reason := fmt.Sprintf("protocolVersion: is %d, this coordinator speaks %d", q.ProtocolVersion, protocol.Version)
+		response = protocol.NewHeartbeatResponse(q, protocol.StatusUnsupportedProtocol, reason, a.config.Timings)
+	case q.MemberID != member:
+		response = protocol.NewHeartbeatResponse(q, protocol.StatusInvalidRequest, "memberId: the body names another member than the path", a.config.Timings)
+	default:
+		response = a.askCoordinator(c, prefix, group, q)
 	}
-	response := a.askCoordinator(c, prefix, group, q)
 	response.MemberID = member
 	return ok(response), nil
 }

@@ -120,7 +120,7 @@ func TestHeartbeatForAnotherMember(t *testing.T) {
 	}
 	// Which protocol is spoken comes first.
 	r = beat(t, newAPI(t, f), groupPath+"/members/other/heartbeat", strings.Replace(minimalBeat, `"protocolVersion":1`, `"protocolVersion":2`, 1))
-	if r.Status != protocol.StatusOK || r.MemberID != "other" {
+	if r.Status != protocol.StatusUnsupportedProtocol || r.MemberID != "other" || f.called() != "" {
 		t.Errorf("answered %+v", r)
 	}
 }
