@@ -230,23 +230,26 @@ func (c *change) leave(q *protocol.Heartbeat) {
 		c.verdict(q, protocol.StatusFencedEpoch, "a shard is claimed that is not held")
 		return
 	}
-	undrained := false
 	keep := map[int]bool{}
-	for _, s := range q.OwnedShards {
-		keep[int(s)] = true
-	}
 	for i := range q.RevokingShards {
 		if r := &q.RevokingShards[i]; !r.Terminal() {
-			keep[int(r.Shard)], undrained = true, true
+			keep[int(r.Shard)] = true
 		}
 	}
-	if l.Legacy && c.on(rules.LegacyLeaveHolds) {
+	undrained := len(keep) > 0
+	switch {
+	case l.Legacy && c.on(rules.LegacyLeaveHolds):
+		// An old client lists as owned what it reports REVOKED in the same
+		// request, so being owned keeps nothing here.
 		c.releaseReported(q, life, keep)
-	} else if c.on(rules.LeavingHolds) {
+	case c.on(rules.LeavingHolds):
 		// Final: the client starts nothing after it, so what it does not list
 		// it does not read.
+		for _, s := range q.OwnedShards {
+			keep[int(s)] = true
+		}
 		c.releaseUnlisted(life, keep)
-	} else {
+	default:
 		c.releaseAll(life, ByLeave, 0)
 	}
 	if !undrained && !c.holds(life) {
