@@ -238,21 +238,20 @@ func (c *change) tick() {
 		life := int32(i)
 		l := &c.s.Lives[i]
 		key := l.Key()
-		switch {
-		case c.renewed[life]:
-			// Its request is part of this change, so it is alive.
-		case c.in.Expired[key]:
+		// A life whose request is part of this change is alive.
+		if c.in.Expired[key] && !c.renewed[life] {
 			c.relied = append(c.relied, key)
 			c.releaseAll(life, ByLease, 0)
 			if l.State != Over {
 				c.end(life, EndExpired, "")
 			}
 			c.changed = true
-		default:
-			if upTo, late := c.in.Overdue[key]; late && l.State != Over && c.revokedUpTo(life, upTo) {
-				c.releaseAll(life, ByTimeout, upTo)
-				c.end(life, EndFenced, "it did not let go of a revoked shard within the rebalance timeout")
-			}
+			continue
+		}
+		// Being alive does not excuse it from letting go.
+		if upTo, late := c.in.Overdue[key]; late && l.State != Over && c.revokedUpTo(life, upTo) {
+			c.releaseAll(life, ByTimeout, upTo)
+			c.end(life, EndFenced, "it did not let go of a revoked shard within the rebalance timeout")
 		}
 	}
 }

@@ -55,7 +55,10 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		}}, Tick{})
 	case "together":
 		// A heartbeat and a tick in one change.
-		in := Input{Expired: map[string]bool{c.Str("expired", ""): true}}
+		in := Input{
+			Expired: map[string]bool{c.Str("expired", ""): true},
+			Overdue: map[string]protocol.Epoch{c.Str("overdue", ""): w.base + protocol.Epoch(c.Int(t, "since", 0))},
+		}
 		return w.apply(t, in, Batch{Beat{w.request(t, c, c.Str("m", ""))}, Tick{}})
 	case "show":
 		return w.show()
