@@ -1,0 +1,272 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// ackBatch is how many acknowledgements of a shard are sent without waiting
+	// for more, and how many one XACK carries at most.
+	ackBatch = 500
+	// maxUnacked bounds what a shard has handled and not acknowledged, in
+	// batches: beyond it the shard's worker waits.
+	maxUnacked = 10
+)
+
+// acker sends the acknowledgements of all shards, collected and pipelined, on
+// connections that no read blocks. XACK can be repeated without harm.
+type acker struct {
+	client redis.UniversalClient
+	group  string
+	every  time.Duration
+	// timeout bounds one pipeline.
+	timeout time.Duration
+	gate    *gate
+	log     *slog.Logger
+	stats   *stats
+
+	// wake says that there is something to send, hurry that it is not to wait.
+	wake, hurry chan struct{}
+
+	mu     sync.Mutex
+	queues map[*ackQueue]struct{}
+}
+
+func newAcker(s *servers, cfg *Config, g *gate, log *slog.Logger, st *stats) *acker {
+	return &acker{
+		client: s.shared, group: cfg.Group, every: cfg.AckInterval, timeout: s.options.ReadTimeout, gate: g, log: log, stats: st,
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), queues: map[*ackQueue]struct{}{},
+	}
+}
+
+// ackQueue holds what one tenure of a shard has handled and Redis has not
+// confirmed as acknowledged.
+type ackQueue struct {
+	acker *acker
+	shard Shard
+	limit int
+
+	mu sync.Mutex
+	// closed drops what comes: the shard is not ours any more.
+	closed bool
+	// waiting is what has not been sent; unacked also what is on its way.
+	waiting []string
+	unacked map[string]struct{}
+	// last is the id that was confirmed last.
+	last string
+	// changed is poked when something was confirmed.
+	changed chan struct{}
+}
+
+func (a *acker) queue(s Shard, batch int) *ackQueue {
+	q := &ackQueue{acker: a, shard: s, limit: maxUnacked * batch, unacked: map[string]struct{}{}, changed: make(chan struct{}, 1)}
+	a.mu.Lock()
+	a.queues[q] = struct{}{}
+	a.mu.Unlock()
+	return q
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// add takes a record that was handled.
+func (q *ackQueue) add(id string) {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return
+	}
+	q.unacked[id] = struct{}{}
+	q.waiting = append(q.waiting, id)
+	n := len(q.waiting)
+	q.mu.Unlock()
+	poke(q.acker.wake)
+	if n >= ackBatch {
+		poke(q.acker.hurry)
+	}
+}
+
+// has reports whether a record was handled already and waits for its
+// acknowledgement.
+func (q *ackQueue) has(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, there := q.unacked[id]
+	return there
+}
+
+func (q *ackQueue) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.unacked)
+}
+
+func (q *ackQueue) lastAcked() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.last
+}
+
+// forget drops what is not confirmed: the group that it was pending in is gone.
+func (q *ackQueue) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = nil
+	clear(q.unacked)
+}
+
+// close drops everything, now and from now on.
+func (q *ackQueue) close() {
+	q.acker.mu.Lock()
+	delete(q.acker.queues, q)
+	q.acker.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.waiting = nil
+	clear(q.unacked)
+}
+
+// await returns true when at most n records are unconfirmed, false when ctx or
+// quit ended first.
+func (q *ackQueue) await(ctx context.Context, quit <-chan struct{}, n int) bool {
+	for q.size() > n {
+		poke(q.acker.wake)
+		poke(q.acker.hurry)
+		select {
+		case <-q.changed:
+		case <-quit:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// take returns the next ids to send.
+func (q *ackQueue) take() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.waiting), ackBatch)
+	ids := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	return ids
+}
+
+// settle notes what became of ids that were sent.
+func (q *ackQueue) settle(ids []string, err error) {
+	q.mu.Lock()
+	switch {
+	case q.closed:
+	case err != nil:
+		// In front, so that they stay in order.
+		q.waiting = append(ids, q.waiting...)
+	default:
+		for _, id := range ids {
+			delete(q.unacked, id)
+		}
+		q.last = ids[len(ids)-1]
+	}
+	q.mu.Unlock()
+	poke(q.changed)
+}
+
+// run sends until ctx ends.
+func (a *acker) run(ctx context.Context) {
+	trouble := redisBackoff()
+	for {
+		select {
+		case <-a.wake:
+		case <-ctx.Done():
+			return
+		}
+		// Collect a little, unless somebody waits.
+		collect := time.NewTimer(a.every)
+		select {
+		case <-collect.C:
+		case <-a.hurry:
+		case <-ctx.Done():
+		}
+		collect.Stop()
+		for {
+			more, err := a.flush(ctx)
+			if err != nil {
+				pause := trouble.pause()
+				a.log.Warn("records could not be acknowledged", slog.Duration("retry_in", pause), slog.Any("err", err))
+				if !sleep(ctx, nil, pause) {
+					return
+				}
+				continue
+			}
+			trouble.reset()
+			if !more {
+				break
+			}
+		}
+	}
+}
+
+// flush sends one XACK for each shard that has something, in one pipeline. It
+// reports whether there is more to send.
+func (a *acker) flush(ctx context.Context) (more bool, err error) {
+	if a.gate.left() <= 0 {
+		// No shard is ours for certain. Their queues will be closed, or go on
+		// with the next tenure of the lease.
+		return false, nil
+	}
+	type part struct {
+		q   *ackQueue
+		ids []string
+		cmd *redis.IntCmd
+	}
+	var parts []part
+	a.mu.Lock()
+	for q := range a.queues {
+		if ids := q.take(); len(ids) > 0 {
+			parts = append(parts, part{q: q, ids: ids})
+		}
+	}
+	a.mu.Unlock()
+	if len(parts) == 0 {
+		return false, nil
+	}
+	ctx, done := context.WithTimeout(ctx, a.timeout)
+	defer done()
+	pipe := a.client.Pipeline()
+	for i := range parts {
+		p := &parts[i]
+		p.cmd = pipe.XAck(ctx, p.q.shard.Key, a.group, p.ids...)
+	}
+	// Each command has its own error, and Exec returns the first of them.
+	_, _ = pipe.Exec(ctx)
+	var failed []error
+	for _, p := range parts {
+		err := p.cmd.Err()
+		if isGroupGone(err) {
+			// There is nothing to acknowledge any more; the worker notices.
+			err = nil
+		}
+		p.q.settle(p.ids, err)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		a.stats.acknowledged.Add(uint64(p.cmd.Val()))
+		more = more || len(p.ids) == ackBatch
+	}
+	if len(failed) > 0 {
+		// One of them tells enough.
+		return true, failed[0]
+	}
+	return more, nil
+}

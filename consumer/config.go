@@ -1,0 +1,232 @@
+package consumer
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// The defaults and bounds of Config.
+const (
+	DefaultBatchSize       = 100
+	DefaultBlockTime       = 5 * time.Second
+	DefaultAckInterval     = 10 * time.Millisecond
+	DefaultShutdownTimeout = 25 * time.Second
+	DefaultMaxWait         = 10 * time.Second
+
+	maxBatchSize    = 10_000
+	maxBlockTime    = time.Minute
+	maxAckInterval  = 10 * time.Second
+	maxCoordinators = 64
+)
+
+// Config says what a consumer reads and how. Stream, Group, one of Coordinators
+// and Transport, and one of Handler and Lifecycle must be set; every other zero
+// value means the default that its comment states.
+type Config struct {
+	// Coordinators are base URLs such as "http://127.0.0.1:8080". One is enough;
+	// with several, the next one is asked when one cannot be reached. A path in
+	// the URL replaces the coordinator's default base path, /coord/v1.
+	Coordinators []string
+	// Credentials are presented to the coordinator, which asks for the role
+	// MEMBER if it is configured to ask at all.
+	//
+	// Defaults to none.
+	Credentials Credentials
+	// HTTPClient reaches the coordinators, for TLS settings or a proxy of your
+	// own. It is not closed by the consumer, and must not have a Timeout below
+	// MaxWait: heartbeats are held that long.
+	//
+	// Defaults to a client of the consumer's own.
+	HTTPClient *http.Client
+	// Transport replaces Coordinators, Credentials and HTTPClient, in tests or
+	// where heartbeats travel another way.
+	Transport Transport
+
+	// Stream is the stream's prefix: shard i is the Redis key "Stream:i".
+	Stream string
+	// Group is the consumer group, for the coordinator and in Redis.
+	Group string
+	// MemberID names this member in its group, and is its consumer name in
+	// Redis. No two running members may share it: the one started last works,
+	// the other waits and says so.
+	//
+	// With the default a restarted process is a new member. Set an id that stays
+	// the same, such as the pod name of a StatefulSet, and a restarted process
+	// gets its shards back.
+	//
+	// Defaults to the host name and eight random characters.
+	MemberID string
+	// MemberName is for people.
+	//
+	// Defaults to MemberID.
+	MemberName string
+
+	// Handler is called for each record; see Handler.
+	Handler Handler
+	// Lifecycle takes Handler's place in an application that reads for itself.
+	Lifecycle Lifecycle
+
+	// Redis says how to reach the Redis that holds the stream: one server, a
+	// Cluster (several Addrs, or IsClusterMode), or Sentinel (MasterName). The
+	// consumer opens clients of its own, with one connection for each shard that
+	// it reads and a few for acknowledgements, and closes them.
+	//
+	// Pool sizes, retries and ContextTimeoutEnabled are overridden: a read that
+	// is sent again loses records. ReadOnly, RouteByLatency and RouteRandomly are
+	// refused, since groups are read from masters.
+	Redis redis.UniversalOptions
+
+	// BatchSize is how many records one read takes from a shard at most.
+	//
+	// Defaults to 100, at most 10,000.
+	BatchSize int
+	// BlockTime is how long a read waits for records on the server. It is cut to
+	// what is left of the lease, and to 200 ms where CLIENT UNBLOCK is not allowed.
+	//
+	// Defaults to 5 s, at most 1 min.
+	BlockTime time.Duration
+	// AckInterval is how long acknowledgements are collected before they are sent.
+	//
+	// Defaults to 10 ms, at most 10 s.
+	AckInterval time.Duration
+	// ShutdownTimeout is how long Run takes to return at most after its context
+	// ended: handlers get nearly all of it to finish.
+	//
+	// Defaults to 25 s.
+	ShutdownTimeout time.Duration
+	// MaxWait is how long the coordinator is asked to hold a heartbeat until
+	// something changes, so that this is heard of at once. It is capped at a
+	// third of the lease. Negative: answer at once, and changes are heard of a
+	// heartbeat interval late.
+	//
+	// Defaults to 10 s.
+	MaxWait time.Duration
+
+	// Logger gets what happens to the member and its shards; never a record or a
+	// secret.
+	//
+	// Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.MemberID == "" {
+		c.MemberID = defaultMemberID()
+	}
+	if c.BatchSize == 0 {
+		c.BatchSize = DefaultBatchSize
+	}
+	if c.BlockTime == 0 {
+		c.BlockTime = DefaultBlockTime
+	}
+	if c.AckInterval == 0 {
+		c.AckInterval = DefaultAckInterval
+	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = DefaultShutdownTimeout
+	}
+	switch {
+	case c.MaxWait == 0:
+		c.MaxWait = DefaultMaxWait
+	case c.MaxWait < 0:
+		c.MaxWait = 0
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Coordinators = slices.Clone(c.Coordinators)
+	c.Redis.Addrs = slices.Clone(c.Redis.Addrs)
+	return c
+}
+
+// validate joins all complaints about a Config that has its defaults.
+func (c *Config) validate() error {
+	var bad []error
+	complain := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	within := func(field string, value, low, high time.Duration) {
+		if value < low || value > high {
+			complain("%s: is %s, must be between %s and %s", field, value, low, high)
+		}
+	}
+	bad = append(bad,
+		protocol.ValidatePrefix("Stream", c.Stream),
+		protocol.ValidateName("Group", c.Group),
+		protocol.ValidateName("MemberID", c.MemberID))
+	if c.MemberName != "" {
+		bad = append(bad, protocol.ValidateName("MemberName", c.MemberName))
+	}
+	switch n := len(c.Coordinators); {
+	case c.Transport == nil && n == 0:
+		complain(`Coordinators: is empty, name at least one, such as "http://127.0.0.1:8080"`)
+	case c.Transport != nil && n > 0:
+		complain("Coordinators: Transport is set too, use one of them")
+	case n > maxCoordinators:
+		complain("Coordinators: has %d entries, at most %d are allowed", n, maxCoordinators)
+	}
+	switch {
+	case c.Handler == nil && c.Lifecycle == nil:
+		complain("Handler: is nil, set it, or set Lifecycle to read for yourself")
+	case c.Handler != nil && c.Lifecycle != nil:
+		complain("Lifecycle: Handler is set too, use one of them")
+	}
+	if c.BatchSize < 1 || c.BatchSize > maxBatchSize {
+		complain("BatchSize: is %d, must be between 1 and %d", c.BatchSize, maxBatchSize)
+	}
+	within("BlockTime", c.BlockTime, time.Millisecond, maxBlockTime)
+	within("AckInterval", c.AckInterval, time.Millisecond, maxAckInterval)
+	within("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, 24*time.Hour)
+	within("MaxWait", c.MaxWait, 0, time.Hour)
+	if c.HTTPClient != nil && c.HTTPClient.Timeout != 0 && c.HTTPClient.Timeout <= c.MaxWait {
+		complain("HTTPClient: gives up after %s, while heartbeats are held for up to %s: set no Timeout, or a shorter MaxWait", c.HTTPClient.Timeout, c.MaxWait)
+	}
+	if c.Redis.ReadOnly || c.Redis.RouteByLatency || c.Redis.RouteRandomly {
+		complain("Redis: ReadOnly, RouteByLatency and RouteRandomly read from replicas, and a group is read from a master: switch them off")
+	}
+	if c.Redis.MasterName != "" && c.Redis.IsClusterMode {
+		complain("Redis: MasterName is for Sentinel and IsClusterMode for a Cluster, use one of them")
+	}
+	if c.Redis.ReadTimeout < 0 || c.Redis.WriteTimeout < 0 {
+		complain("Redis: ReadTimeout and WriteTimeout cannot be switched off: a server that does not answer would hold a shard for ever")
+	}
+	if err := errors.Join(bad...); err != nil {
+		return fmt.Errorf("consumer config: %w", err)
+	}
+	return nil
+}
+
+// defaultMemberID makes an id that no other member has: two consumers on one
+// host, or in one process, must not take each other for the same.
+func defaultMemberID() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "consumer"
+	}
+	host = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || r == '/' {
+			return '-'
+		}
+		return r
+	}, host)
+	const random = 8
+	return host[:min(len(host), protocol.MaxNameBytes-random-1)] + "-" + newID()[:random]
+}
+
+// newID draws 96 random bits; two are never the same.
+func newID() string {
+	var b [12]byte
+	// Read never fails (crypto/rand, since Go 1.24).
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

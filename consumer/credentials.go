@@ -1,0 +1,35 @@
+package consumer
+
+import (
+	"context"
+	"encoding/base64"
+)
+
+// Credentials tell a coordinator who asks. They are asked before each request,
+// so an implementation may renew what it hands out. They must be safe for use by
+// several goroutines. (A value that serves the producer module serves here.)
+type Credentials interface {
+	// Authorization returns the value of the Authorization header, empty for
+	// none. An error keeps the heartbeat from being sent; it is tried again.
+	Authorization(ctx context.Context) (string, error)
+}
+
+// BasicAuth returns credentials of a user with a password that does not change.
+func BasicAuth(username, password string) Credentials { return basicAuth{username, password} }
+
+type basicAuth struct{ username, password string }
+
+func (a basicAuth) Authorization(context.Context) (string, error) {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.username+":"+a.password)), nil
+}
+
+// String and GoString keep the password out of logs.
+func (a basicAuth) String() string   { return "Basic " + a.username + ":***" }
+func (a basicAuth) GoString() string { return a.String() }
+
+// CredentialsFunc makes a function into Credentials, for a token that is fetched
+// or renewed.
+type CredentialsFunc func(ctx context.Context) (string, error)
+
+// Authorization calls f.
+func (f CredentialsFunc) Authorization(ctx context.Context) (string, error) { return f(ctx) }

@@ -1,0 +1,387 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// TestTakesOverWhatIsPendingFirst: an earlier owner died with records in hand;
+// some of them were deleted since. All the rest comes first, in order.
+func TestTakesOverWhatIsPendingFirst(t *testing.T) {
+	b := newBed(t, 1, fast)
+	b.add(25)
+	ctx := context.Background()
+	read, err := b.redis.XReadGroup(ctx, &redis.XReadGroupArgs{Group: group, Consumer: "dead", Streams: []string{key(0), ">"}, Count: 20}).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{}
+	for _, m := range read[0].Messages {
+		ids = append(ids, m.ID)
+	}
+	// Another took some of them over, so they do not lie in the order of ids.
+	if err := b.redis.XClaim(ctx, &redis.XClaimArgs{Stream: key(0), Group: group, Consumer: "also dead", Messages: []string{ids[17], ids[3]}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.redis.XDel(ctx, key(0), ids[2], ids[3], ids[11]).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l := newLog()
+	cfg := b.config("a", l.handler("a", nil))
+	cfg.BatchSize = 4
+	c := start(t, cfg)
+	l.await(t, 22)
+	c.stop()
+	l.clean(t)
+	records := l.all()
+	if !slices.IsSortedFunc(records, func(a, b consumer.Record) int {
+		if idLess(a.ID, b.ID) {
+			return -1
+		}
+		return 1
+	}) {
+		t.Error("not in the order of ids")
+	}
+	for i, r := range records {
+		want := 1
+		switch {
+		case r.ID == ids[17]:
+			want = 3
+		case i < 17:
+			want = 2
+		}
+		if r.Deliveries != want {
+			t.Errorf("record %d has %d deliveries, want %d", i, r.Deliveries, want)
+		}
+	}
+	if s := c.Stats(); s.Recovered != 17 || s.Deleted != 3 {
+		t.Errorf("stats %+v, want 17 recovered and 3 deleted", s)
+	}
+	if n := b.pending(); n != 0 {
+		t.Errorf("%d records are pending", n)
+	}
+}
+
+// TestHandsOverInOrder: members come and go while records flow.
+func TestHandsOverInOrder(t *testing.T) {
+	b := newBed(t, 6, fast)
+	l := newLog()
+	var stop atomic.Bool
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for !stop.Load() {
+			b.add(30)
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	slow := func(context.Context, consumer.Record) error {
+		time.Sleep(200 * time.Microsecond)
+		return nil
+	}
+	members := map[string]*running{}
+	for _, id := range []string{"a", "b", "c"} {
+		members[id] = start(t, b.config(id, l.handler(id, slow)))
+		n, _ := l.handled()
+		l.await(t, n+200)
+	}
+	members["a"].stop()
+	n, _ := l.handled()
+	l.await(t, n+200)
+	members["d"] = start(t, b.config("d", l.handler("d", slow)))
+	n, _ = l.handled()
+	l.await(t, n+200)
+	stop.Store(true)
+	producing.Wait()
+	l.await(t, b.next)
+	for _, id := range []string{"b", "c", "d"} {
+		members[id].stop()
+	}
+	l.clean(t)
+	distinct, again := l.handled()
+	if distinct != b.next || again != 0 {
+		t.Errorf("%d of %d records were handled, %d of them twice", distinct, b.next, again)
+	}
+	if n := b.pending(); n != 0 {
+		t.Errorf("%d records are pending", n)
+	}
+}
+
+// TestRevokeDuringASlowHandler: the record in hand is finished and acknowledged;
+// those behind it were read already, and are the next owner's.
+func TestRevokeDuringASlowHandler(t *testing.T) {
+	b := newBed(t, 2, fast)
+	b.add(20)
+	l := newLog()
+	release := make(chan struct{})
+	var waiting atomic.Int32
+	slow := func(ctx context.Context, _ consumer.Record) error {
+		waiting.Add(1)
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	start(t, b.config("a", l.handler("a", slow)))
+	eventually(t, "a has a record of each shard in hand", func() bool { return waiting.Load() == 2 })
+	var revoked atomic.Bool
+	b.coord.watch(func(q *protocol.Heartbeat, _ *protocol.HeartbeatResponse) {
+		if q.MemberID == "a" && len(q.RevokingShards) > 0 {
+			if row := q.RevokingShards[0]; row.State == protocol.RevokeDraining && row.InFlight > 0 {
+				revoked.Store(true)
+			}
+		}
+	})
+	second := start(t, b.config("b", l.handler("b", nil)))
+	eventually(t, "a reports that it drains", revoked.Load)
+	if n, _ := l.handled(); n != 0 {
+		t.Errorf("%d records were handled while their shard's owner worked", n)
+	}
+	close(release)
+	l.await(t, 20)
+	l.clean(t)
+	if _, again := l.handled(); again != 0 {
+		t.Errorf("%d records were handled twice", again)
+	}
+	if s := second.Stats(); s.Recovered != 9 {
+		t.Errorf("b took %d records over, want the 9 that a had read and not begun", s.Recovered)
+	}
+}
+
+// TestRevokeTimeoutCancelsTheHandler: a handler that does not finish is
+// cancelled in time for the shard to be let go of without being fenced.
+func TestRevokeTimeoutCancelsTheHandler(t *testing.T) {
+	b := newBed(t, 2, fast)
+	b.add(2)
+	l := newLog()
+	causes := make(chan error, 2)
+	var waiting atomic.Int32
+	stubborn := func(ctx context.Context, _ consumer.Record) error {
+		waiting.Add(1)
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return context.Cause(ctx)
+	}
+	cfg := b.config("a", l.handler("a", stubborn))
+	cfg.ShutdownTimeout = time.Second
+	a := start(t, cfg)
+	eventually(t, "a has a record of each shard in hand", func() bool { return waiting.Load() == 2 })
+	var fenced atomic.Bool
+	b.coord.watch(func(q *protocol.Heartbeat, r *protocol.HeartbeatResponse) {
+		if q.MemberID == "a" && r.Status == protocol.StatusFencedEpoch {
+			fenced.Store(true)
+		}
+	})
+	start(t, b.config("b", l.handler("b", nil)))
+	l.await(t, 1)
+	if cause := <-causes; !errors.Is(cause, consumer.ErrRevokeTimeout) {
+		t.Errorf("the handler's context ended with %v", cause)
+	}
+	if fenced.Load() {
+		t.Error("a was fenced for being late")
+	}
+	a.end()
+	if cause := <-causes; !errors.Is(cause, consumer.ErrShutdownTimeout) {
+		t.Errorf("the other handler's context ended with %v", cause)
+	}
+	l.await(t, 2)
+	l.clean(t)
+}
+
+// TestErrorsAndPanicsAreTriedAgain: in place, so that order is kept.
+func TestErrorsAndPanicsAreTriedAgain(t *testing.T) {
+	b := newBed(t, 1, fast)
+	b.add(10)
+	l := newLog()
+	var calls [10]int
+	moody := func(_ context.Context, r consumer.Record) error {
+		var n int
+		if _, err := fmt.Sscan(r.Values["n"], &n); err != nil {
+			return err
+		}
+		calls[n]++
+		switch {
+		case n == 3 && calls[n] < 3:
+			return errors.New("not now")
+		case n == 5 && calls[n] < 2:
+			panic("oh")
+		}
+		return nil
+	}
+	c := start(t, b.config("a", l.handler("a", moody)))
+	l.await(t, 10)
+	c.stop()
+	l.clean(t)
+	if calls[3] != 3 || calls[5] != 2 {
+		t.Errorf("calls %v", calls)
+	}
+	if s := c.Stats(); s.Failed != 3 || s.Handled != 10 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestLeaseEndStopsEverything: the coordinator is away. Reading stops when the
+// lease ends, nothing is acknowledged after that, and all goes on when it is back.
+func TestLeaseEndStopsEverything(t *testing.T) {
+	b := newBed(t, 2, fast)
+	l := newLog()
+	causes := make(chan error, 8)
+	var block atomic.Bool
+	c := start(t, b.config("a", l.handler("a", func(ctx context.Context, _ consumer.Record) error {
+		if !block.Load() {
+			return nil
+		}
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		// It says that all went well, but too late.
+		return nil
+	})))
+	b.add(10)
+	l.await(t, 10)
+	eventually(t, "all is acknowledged", func() bool { return b.pending() == 0 })
+	block.Store(true)
+	b.coord.setAway(true)
+	away := time.Now()
+	b.add(4)
+	for range 2 {
+		if cause := <-causes; !errors.Is(cause, consumer.ErrLeaseEnded) {
+			t.Errorf("the handler's context ended with %v", cause)
+		}
+	}
+	if d := time.Since(away); d > fast.Lease {
+		t.Errorf("reading went on for %s without a coordinator, the lease is %s", d, fast.Lease)
+	}
+	if left := c.LeaseLeft(); left > 0 {
+		t.Errorf("%s of the lease are left", left)
+	}
+	held := b.pending()
+	if held < 2 {
+		t.Errorf("%d records are pending, and 2 were not handled in time", held)
+	}
+	time.Sleep(100 * time.Millisecond) // ten times as long as acknowledgements are collected
+	if n := b.pending(); n != held {
+		t.Errorf("%d records were acknowledged after the lease had ended", held-n)
+	}
+	block.Store(false)
+	b.coord.setAway(false)
+	eventually(t, "the rest is handled and acknowledged", func() bool { return b.pending() == 0 })
+	b.add(4)
+	l.await(t, 18)
+	c.stop()
+}
+
+// TestTwinWaits: of two processes with one id the one started last works.
+func TestTwinWaits(t *testing.T) {
+	b := newBed(t, 2, fast)
+	l := newLog()
+	causes := make(chan error, 8)
+	var first atomic.Int32
+	old := start(t, b.config("a", func(ctx context.Context, _ consumer.Record) error {
+		first.Add(1)
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return context.Cause(ctx)
+	}))
+	b.add(2)
+	eventually(t, "the first has both shards", func() bool { return first.Load() == 2 })
+	young := start(t, b.config("a", l.handler("young", nil)))
+	if cause := <-causes; !errors.Is(cause, consumer.ErrFenced) {
+		t.Errorf("the context of the first ended with %v", cause)
+	}
+	l.await(t, 2)
+	b.add(20)
+	l.await(t, 22)
+	l.clean(t)
+	if n := first.Load(); n != 2 {
+		t.Errorf("the first went on: %d calls", n)
+	}
+	// When the second leaves, the first may work again.
+	young.stop()
+	b.add(2)
+	eventually(t, "the first goes on", func() bool { return first.Load() > 2 })
+	old.stop()
+}
+
+// TestStopsInTime: Run returns at the shutdown timeout, whatever handlers do.
+func TestStopsInTime(t *testing.T) {
+	b := newBed(t, 1, fast)
+	b.add(1)
+	stuck := make(chan struct{})
+	var begun atomic.Bool
+	cfg := b.config("a", func(context.Context, consumer.Record) error {
+		begun.Store(true)
+		<-stuck
+		return nil
+	})
+	cfg.ShutdownTimeout = 300 * time.Millisecond
+	c := start(t, cfg)
+	eventually(t, "the handler runs", begun.Load)
+	asked := time.Now()
+	c.stop()
+	if !errors.Is(c.err, consumer.ErrStuck) {
+		t.Errorf("Run returned %v", c.err)
+	}
+	if d := time.Since(asked); d > cfg.ShutdownTimeout+500*time.Millisecond {
+		t.Errorf("it took %s", d)
+	}
+	close(stuck)
+}
+
+func TestCloseWaitsAndCanBeCutShort(t *testing.T) {
+	b := newBed(t, 1, fast)
+	b.add(1)
+	var begun atomic.Bool
+	c := start(t, b.config("a", func(ctx context.Context, _ consumer.Record) error {
+		begun.Store(true)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}))
+	eventually(t, "the handler runs", begun.Load)
+	ctx, done := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer done()
+	if err := c.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close returned %v", err)
+	}
+	select {
+	case <-c.ended:
+	case <-time.After(time.Second):
+		t.Error("Close returned and Run goes on")
+	}
+	for range 2 {
+		if err := c.Close(context.Background()); err != nil {
+			t.Errorf("Close again: %v", err)
+		}
+	}
+	if err := c.Run(context.Background()); !errors.Is(err, consumer.ErrClosed) {
+		t.Errorf("Run again: %v", err)
+	}
+}
+
+func TestCloseBeforeRun(t *testing.T) {
+	b := newCoordinator(t, 1, fast)
+	c, err := consumer.New(consumer.Config{
+		Transport: b, Stream: stream, Group: group,
+		Handler: func(context.Context, consumer.Record) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(context.Background()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := c.Run(context.Background()); !errors.Is(err, consumer.ErrClosed) {
+		t.Errorf("Run: %v", err)
+	}
+}

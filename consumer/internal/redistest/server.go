@@ -1,0 +1,129 @@
+// Package redistest gives tests a Redis server of their own, and a proxy that
+// does to its connections what networks do.
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const startTimeout = 10 * time.Second
+
+// Server is a redis-server process that ends with its test.
+type Server struct {
+	Addr string
+
+	tb   testing.TB
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// Start starts a redis-server on a free port of 127.0.0.1. Without one on the
+// PATH the test is skipped, and says so; in CI it fails.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatal("redis-server is not on the PATH, and CI must not go without these tests")
+		}
+		tb.Skip("SKIPPED, and much is untested without it: redis-server is not on the PATH")
+	}
+	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
+		tb.Skip("needs a redis-server: left out of the fast tests")
+	}
+	s := &Server{tb: tb, dir: tb.TempDir(), args: args}
+	// Somebody else may take the free port first: try another then.
+	for attempt := 1; ; attempt++ {
+		s.Addr = freeAddr(tb)
+		err := s.launch()
+		if err == nil {
+			break
+		}
+		if attempt == 5 {
+			tb.Fatal(err)
+		}
+	}
+	tb.Cleanup(s.Kill)
+	return s
+}
+
+func freeAddr(tb testing.TB) string {
+	tb.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func (s *Server) launch() error {
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		return err
+	}
+	args := append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", s.dir,
+		"--logfile", filepath.Join(s.dir, "log"),
+	}, s.args...)
+	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...)
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	client := s.Client()
+	defer func() { _ = client.Close() }()
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if pid, err := serverPid(client); err == nil && pid == s.cmd.Process.Pid {
+			return nil
+		}
+	}
+	s.Kill()
+	log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return fmt.Errorf("redis-server on %s did not come up:\n%s", s.Addr, log)
+}
+
+// serverPid asks who answers, since the port may belong to another server.
+func serverPid(client *redis.Client) (int, error) {
+	pid, found := client.InfoMap(context.Background(), "server").Item("Server", "process_id"), true
+	if pid == "" {
+		found = false
+	}
+	if !found {
+		return 0, errors.New("no process id")
+	}
+	return strconv.Atoi(pid)
+}
+
+// Client returns a client that does not repeat commands by itself.
+func (s *Server) Client() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+}
+
+// Kill ends the server without warning, by its own process.
+func (s *Server) Kill() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Restart starts the server again on the same port and data.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	if err := s.launch(); err != nil {
+		s.tb.Fatal(err)
+	}
+}

@@ -1,0 +1,359 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/consumer/internal/redistest"
+	"github.com/redis-stream-coordinator/rsc/core/memstore"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/routing"
+	"github.com/redis-stream-coordinator/rsc/core/service"
+)
+
+const (
+	stream = "orders"
+	group  = "billing"
+)
+
+// fast are timings that keep a test short.
+var fast = protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: time.Second, RebalanceTimeout: 2 * time.Second}
+
+// coordinator is the real one, in this process, behind the Transport interface.
+type coordinator struct {
+	*service.Coordinator
+
+	mu sync.Mutex
+	// away makes heartbeats fail.
+	away bool
+	// seen, if set, sees every heartbeat and its answer.
+	seen func(q *protocol.Heartbeat, r *protocol.HeartbeatResponse)
+}
+
+func newCoordinator(tb testing.TB, shards int, timings protocol.Timings) *coordinator {
+	tb.Helper()
+	c, err := service.New(service.Config{
+		ID: "test", Timings: timings, TickInterval: 20 * time.Millisecond, Logger: quiet(),
+	}, service.Ports{Store: memstore.New(), Mutex: new(memstore.Mutex)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx) })
+	tb.Cleanup(func() {
+		stop()
+		running.Wait()
+		ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		defer done()
+		if err := c.Close(ctx); err != nil {
+			tb.Errorf("close the coordinator: %v", err)
+		}
+	})
+	if _, err := c.CreateStream(ctx, stream, protocol.CreateStream{InitialShardCount: &shards, RequestedBy: "test"}); err != nil {
+		tb.Fatal(err)
+	}
+	return &coordinator{Coordinator: c}
+}
+
+var errAway = errors.New("the coordinator is away")
+
+func (c *coordinator) Heartbeat(ctx context.Context, q *protocol.Heartbeat) (*protocol.HeartbeatResponse, error) {
+	c.mu.Lock()
+	away, seen := c.away, c.seen
+	c.mu.Unlock()
+	if away {
+		return nil, errAway
+	}
+	r := c.Coordinator.Heartbeat(ctx, stream, group, q)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	away = c.away
+	c.mu.Unlock()
+	if away {
+		return nil, errAway
+	}
+	if seen != nil {
+		seen(q, &r)
+	}
+	return &r, nil
+}
+
+func (c *coordinator) setAway(away bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away = away
+}
+
+func (c *coordinator) watch(seen func(q *protocol.Heartbeat, r *protocol.HeartbeatResponse)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = seen
+}
+
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}
+
+func TestMain(m *testing.M) {
+	// What go-redis says of servers that are away is provoked here.
+	redis.SetLogger(noLog{})
+	os.Exit(m.Run())
+}
+
+// quiet keeps what tests provoke out of their output.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// bed is a Redis with a provisioned stream, and a coordinator.
+type bed struct {
+	tb     testing.TB
+	server *redistest.Server
+	redis  *redis.Client
+	coord  *coordinator
+	shards int
+	next   int
+}
+
+func newBed(tb testing.TB, shards int, timings protocol.Timings) *bed {
+	tb.Helper()
+	s := redistest.Start(tb)
+	b := &bed{tb: tb, server: s, redis: s.Client(), coord: newCoordinator(tb, shards, timings), shards: shards}
+	tb.Cleanup(func() { _ = b.redis.Close() })
+	b.provision()
+	return b
+}
+
+func (b *bed) provision() {
+	b.tb.Helper()
+	for i := range b.shards {
+		if err := b.redis.XGroupCreateMkStream(context.Background(), key(i), group, "0").Err(); err != nil {
+			b.tb.Fatal(err)
+		}
+	}
+}
+
+func key(shard int) string { return routing.StreamKey(stream, shard) }
+
+// add appends n records, in turn to each shard; the payloads count up.
+func (b *bed) add(n int) {
+	b.tb.Helper()
+	_, err := b.redis.Pipelined(context.Background(), func(p redis.Pipeliner) error {
+		for range n {
+			p.XAdd(context.Background(), &redis.XAddArgs{
+				Stream: key(b.next % b.shards), NoMkStream: true,
+				Values: []string{consumer.KeyField, "k" + strconv.Itoa(b.next%7), "n", strconv.Itoa(b.next)},
+			})
+			b.next++
+		}
+		return nil
+	})
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
+// pending counts what is pending in all shards.
+func (b *bed) pending() int {
+	b.tb.Helper()
+	n := 0
+	for i := range b.shards {
+		p, err := b.redis.XPending(context.Background(), key(i), group).Result()
+		if err != nil {
+			b.tb.Fatal(err)
+		}
+		n += int(p.Count)
+	}
+	return n
+}
+
+func (b *bed) config(id string, h consumer.Handler) consumer.Config {
+	return consumer.Config{
+		Transport: b.coord, Stream: stream, Group: group, MemberID: id, Handler: h,
+		Redis: redis.UniversalOptions{Addrs: []string{b.server.Addr}}, Logger: quiet(), ShutdownTimeout: 5 * time.Second,
+	}
+}
+
+// running is a consumer whose Run is under way.
+type running struct {
+	*consumer.Consumer
+	tb  testing.TB
+	end context.CancelFunc
+	// ended is closed when Run has returned err.
+	ended chan struct{}
+	err   error
+}
+
+func start(tb testing.TB, cfg consumer.Config) *running {
+	tb.Helper()
+	c, err := consumer.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	r := &running{Consumer: c, tb: tb, end: end, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		r.err = c.Run(ctx)
+	}()
+	tb.Cleanup(r.stop)
+	return r
+}
+
+// stop ends Run and waits for it.
+func (r *running) stop() {
+	r.tb.Helper()
+	r.end()
+	select {
+	case <-r.ended:
+	case <-time.After(20 * time.Second):
+		r.tb.Fatal("Run does not return")
+	}
+	if r.err != nil && !errors.Is(r.err, consumer.ErrStuck) {
+		r.tb.Errorf("Run: %v", r.err)
+	}
+}
+
+// log keeps what handlers saw, and watches over the promises: never two
+// handlers of one shard at a time, and order within a shard.
+type log struct {
+	mu      sync.Mutex
+	records []consumer.Record
+	count   map[string]int
+	active  map[int]string
+	last    map[int]string
+	wrong   []string
+}
+
+func newLog() *log {
+	return &log{count: map[string]int{}, active: map[int]string{}, last: map[int]string{}}
+}
+
+func (l *log) begin(who string, r consumer.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other, busy := l.active[r.Shard]; busy {
+		l.wrong = append(l.wrong, fmt.Sprintf("shard %d is handled by %s and %s", r.Shard, other, who))
+	}
+	l.active[r.Shard] = who
+	id := fmt.Sprintf("%d/%s", r.Shard, r.ID)
+	if l.count[id] == 0 && !idLess(l.last[r.Shard], r.ID) {
+		l.wrong = append(l.wrong, fmt.Sprintf("shard %d: %s after %s", r.Shard, r.ID, l.last[r.Shard]))
+	}
+}
+
+func (l *log) finish(r consumer.Record, handled bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.active, r.Shard)
+	if !handled {
+		return
+	}
+	l.records = append(l.records, r)
+	l.count[fmt.Sprintf("%d/%s", r.Shard, r.ID)]++
+	if idLess(l.last[r.Shard], r.ID) {
+		l.last[r.Shard] = r.ID
+	}
+}
+
+func idLess(a, b string) bool {
+	if a == "" {
+		return b != ""
+	}
+	am, as, _ := strings.Cut(a, "-")
+	bm, bs, _ := strings.Cut(b, "-")
+	if len(am) != len(bm) {
+		return len(am) < len(bm)
+	}
+	if am != bm {
+		return am < bm
+	}
+	if len(as) != len(bs) {
+		return len(as) < len(bs)
+	}
+	return as < bs
+}
+
+// handler makes a Handler that keeps the log around do.
+func (l *log) handler(who string, do consumer.Handler) consumer.Handler {
+	return func(ctx context.Context, r consumer.Record) (err error) {
+		l.begin(who, r)
+		handled := false
+		defer func() { l.finish(r, handled) }()
+		if do != nil {
+			err = do(ctx, r)
+		}
+		handled = err == nil
+		return err
+	}
+}
+
+// handled returns how many different records were handled, and how many more
+// than once.
+func (l *log) handled() (distinct, again int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.count {
+		if n > 1 {
+			again++
+		}
+	}
+	return len(l.count), again
+}
+
+func (l *log) all() []consumer.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]consumer.Record(nil), l.records...)
+}
+
+// clean fails the test if a promise was broken.
+func (l *log) clean(tb testing.TB) {
+	tb.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, w := range l.wrong {
+		if i == 10 {
+			tb.Errorf("and %d more", len(l.wrong)-i)
+			break
+		}
+		tb.Error(w)
+	}
+}
+
+// eventually waits until holds, for at most ten seconds.
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// await waits until n different records were handled.
+func (l *log) await(tb testing.TB, n int) {
+	tb.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		got, _ := l.handled()
+		if got >= n {
+			return
+		}
+		if time.Now().After(deadline) {
+			l.clean(tb)
+			tb.Fatalf("%d of %d records were handled", got, n)
+		}
+	}
+}

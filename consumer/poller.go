@@ -1,0 +1,99 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// poller is the Lifecycle that reads from Redis and calls a Handler: one worker
+// for each shard, and one acker for all.
+type poller struct {
+	cfg   *Config
+	gate  *gate
+	log   *slog.Logger
+	stats stats
+	// poke makes the agent look at the progress.
+	poke func()
+
+	servers *servers
+	acker   *acker
+	running sync.WaitGroup
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	workers map[int]*worker
+}
+
+func newPoller(cfg *Config, g *gate) *poller {
+	return &poller{
+		cfg: cfg, gate: g, workers: map[int]*worker{},
+		log: cfg.Logger.With(slog.String("stream", cfg.Stream), slog.String("group", cfg.Group), slog.String("member", cfg.MemberID)),
+	}
+}
+
+// open starts what all shards share.
+func (p *poller) open(ctx context.Context) {
+	p.servers = newServers(p.cfg.Redis)
+	p.acker = newAcker(p.servers, p.cfg, p.gate, p.log, &p.stats)
+	ctx, p.stop = context.WithCancel(ctx)
+	p.running.Go(func() { p.acker.run(ctx) })
+}
+
+// close ends it. Workers have ended, but for those whose handler is stuck.
+func (p *poller) close() {
+	p.stop()
+	p.servers.close()
+	p.running.Wait()
+}
+
+// Assigned starts the shard's worker.
+func (p *poller) Assigned(ctx context.Context, s Shard) {
+	w := newWorker(p, s)
+	p.mu.Lock()
+	p.workers[s.Index] = w
+	p.mu.Unlock()
+	// end waits for it.
+	go w.run(ctx)
+}
+
+// Revoked lets the worker finish the record in hand, and returns when it has.
+func (p *poller) Revoked(ctx context.Context, s Shard) { p.end(context.WithoutCancel(ctx), s) }
+
+// Lost waits until the worker has dropped everything; its context has ended.
+func (p *poller) Lost(s Shard, _ error) { p.end(context.Background(), s) }
+
+func (p *poller) end(ctx context.Context, s Shard) {
+	p.mu.Lock()
+	w := p.workers[s.Index]
+	p.mu.Unlock()
+	w.halt(ctx)
+	<-w.done
+	p.mu.Lock()
+	delete(p.workers, s.Index)
+	p.mu.Unlock()
+}
+
+// progress tells how far each shard has come, and how many of the handlers that
+// the coordinator was told of are idle.
+func (p *poller) progress() (rows []protocol.ShardProgress, idle int) {
+	p.mu.Lock()
+	workers := make([]*worker, 0, len(p.workers))
+	for _, w := range p.workers {
+		workers = append(workers, w)
+	}
+	p.mu.Unlock()
+	slices.SortFunc(workers, func(a, b *worker) int { return a.shard.Index - b.shard.Index })
+	idle = 1
+	for _, w := range workers {
+		row, busy := w.progress()
+		rows = append(rows, row)
+		if busy {
+			idle = 0
+		}
+	}
+	return rows, idle
+}

@@ -1,0 +1,97 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// isGroupGone reports whether an error says, or may say, that the group or the
+// whole stream is gone. Servers word it differently: a reader that is blocked
+// when the key goes away gets UNBLOCKED from Redis 7.0 and NOGROUP from others.
+func isGroupGone(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	return strings.HasPrefix(text, "NOGROUP") || strings.HasPrefix(text, "UNBLOCKED")
+}
+
+// restore makes the group anew if only the group is gone. It begins where this
+// tenure had come to, so that nothing is skipped and little is handled twice. A
+// stream that is gone is reported and never created: only the coordinator knows
+// whether it should exist.
+//
+// It returns nil when reading can go on, or the error to wait out.
+func (w *worker) restore(ctx context.Context, cause error) error {
+	var exists int64
+	err := w.link.do(0, func() (err error) {
+		exists, err = w.link.conn.Exists(plain(ctx), w.shard.Key).Result()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if exists == 0 {
+		w.miss()
+		return cause
+	}
+	var info *redis.XInfoStream
+	err = w.link.do(0, func() (err error) {
+		info, err = w.link.conn.XInfoStream(plain(ctx), w.shard.Key).Result()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	start := w.committed
+	if parseID(info.LastGeneratedID).less(start) {
+		// It is another stream under the same key.
+		start = streamID{}
+	}
+	err = w.link.do(0, func() error {
+		return w.link.conn.XGroupCreate(plain(ctx), w.shard.Key, w.p.cfg.Group, start.String()).Err()
+	})
+	switch {
+	case err == nil:
+		w.acks.forget()
+		w.committed = start
+		w.log.Warn("the group was gone and has been created again", slog.String("start", start.String()))
+	case strings.HasPrefix(err.Error(), "BUSYGROUP"):
+		// Somebody else did it, or the key moved under a blocked read.
+	default:
+		return err
+	}
+	return nil
+}
+
+// miss notes that the stream does not exist, and has the coordinator told.
+func (w *worker) miss() {
+	w.mu.Lock()
+	known := w.row.Missing
+	w.row.Missing = true
+	w.mu.Unlock()
+	// Whatever comes under this key is another stream.
+	w.committed = streamID{}
+	w.acks.forget()
+	if !known {
+		w.log.Warn("the stream does not exist: the coordinator is told")
+		w.p.poke()
+	}
+}
+
+// found notes that the stream exists.
+func (w *worker) found() {
+	w.mu.Lock()
+	known := w.row.Missing
+	w.row.Missing = false
+	w.mu.Unlock()
+	if known {
+		w.log.Info("the stream exists again")
+		w.p.poke()
+	}
+}

@@ -1,0 +1,308 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+const (
+	// shortBlock bounds a read where it cannot be unblocked.
+	shortBlock = 200 * time.Millisecond
+	// finalAckTimeout bounds the last acknowledgements of a shard that is let go
+	// of. What they miss is handled again by the next owner.
+	finalAckTimeout = 5 * time.Second
+	lateAckTimeout  = 100 * time.Millisecond
+)
+
+// worker reads one shard for one tenure and handles its records one after the
+// other: what earlier owners left first, then what is new. The context that its
+// methods pass on ends when all work on the shard must end.
+type worker struct {
+	p     *poller
+	shard Shard
+	// quit is closed when reading must stop; the record in hand may be finished.
+	quit   chan struct{}
+	halted sync.Once
+	// done is closed when nothing of the shard is read or handled any more.
+	done chan struct{}
+	acks *ackQueue
+	log  *slog.Logger
+
+	// The fields below belong to the worker's goroutine.
+	redis backoff
+	// until is when the pending list need no longer be looked at after every read.
+	until time.Time
+	// sweepAt is when the whole pending list is due to be looked at.
+	sweepAt time.Time
+	// committed is the id up to which all was handled, by whomever.
+	committed streamID
+	// toldShort is true once the log says why reads are short.
+	toldShort bool
+
+	mu   sync.Mutex
+	link *link
+	row  protocol.ShardProgress
+	// inHand counts the records that were read and not handled yet.
+	inHand int
+	busy   bool
+}
+
+func newWorker(p *poller, s Shard) *worker {
+	now := time.Now()
+	return &worker{
+		p: p, shard: s, quit: make(chan struct{}), done: make(chan struct{}),
+		acks:  p.acker.queue(s, p.cfg.BatchSize),
+		log:   p.log.With(slog.Int("shard", s.Index), slog.Int64("token", s.Token)),
+		redis: redisBackoff(), until: now.Add(p.gate.lease()), sweepAt: now,
+		row: protocol.ShardProgress{Shard: protocol.ShardIndex(s.Index), StreamKey: s.Key},
+	}
+}
+
+// halt stops the reading. It returns when no command of the reader is under way.
+func (w *worker) halt(ctx context.Context) {
+	w.halted.Do(func() { close(w.quit) })
+	w.mu.Lock()
+	l := w.link
+	w.mu.Unlock()
+	if l != nil {
+		l.stop(ctx)
+	}
+}
+
+func (w *worker) stopping(ctx context.Context) bool {
+	select {
+	case <-w.quit:
+		return true
+	default:
+		return ctx.Err() != nil
+	}
+}
+
+// mayWork reports whether the next read or the next record may begin.
+func (w *worker) mayWork(ctx context.Context) bool {
+	return !w.stopping(ctx) && w.p.gate.left() > 0
+}
+
+func (w *worker) run(ctx context.Context) {
+	defer close(w.done)
+	defer w.acks.close()
+	for !w.stopping(ctx) {
+		if w.p.gate.left() <= 0 {
+			// The lease has ended, and we are about to be told.
+			w.sleep(ctx, 10*time.Millisecond)
+			continue
+		}
+		err := w.step(ctx)
+		switch {
+		case err == nil:
+			w.redis.reset()
+		case errors.Is(err, errStopped):
+		default:
+			w.trouble(ctx, err)
+		}
+	}
+	w.disconnect()
+	if !lost(ctx) {
+		w.finish(ctx)
+	}
+}
+
+// finish waits for the last acknowledgements.
+func (w *worker) finish(ctx context.Context) {
+	timeout := finalAckTimeout
+	if ctx.Err() != nil {
+		// Time is up, but the shard is still ours for a moment.
+		ctx, timeout = context.WithoutCancel(ctx), lateAckTimeout
+	}
+	ctx, done := context.WithTimeout(ctx, timeout)
+	defer done()
+	if !w.acks.await(ctx, nil, 0) {
+		w.log.Warn("let go of before the last acknowledgements went through: these records will be handled again", slog.Int("records", w.acks.size()))
+	}
+}
+
+// lost reports whether the shard may be somebody else's already. One whose
+// handler was merely cancelled because time was up is still ours.
+func lost(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && !errors.Is(cause, ErrRevokeTimeout) && !errors.Is(cause, ErrShutdownTimeout)
+}
+
+// sleep waits, and reports false if reading was stopped meanwhile.
+func (w *worker) sleep(ctx context.Context, d time.Duration) bool { return sleep(ctx, w.quit, d) }
+
+// step reads once and handles what comes.
+func (w *worker) step(ctx context.Context) error {
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	if now := time.Now(); !now.Before(w.sweepAt) {
+		if err := w.sweep(ctx); err != nil {
+			return err
+		}
+		w.sweepAt = now.Add(w.p.gate.lease())
+	}
+	if !w.acks.await(ctx, w.quit, w.acks.limit) || !w.mayWork(ctx) {
+		return nil
+	}
+	batch, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	w.found()
+	if time.Now().Before(w.until) {
+		// Something may have been delivered to the old owner after we looked. It
+		// is older than this batch, so it goes first.
+		below := ""
+		if len(batch) > 0 {
+			below = batch[0].ID
+		}
+		if err := w.takeOver(ctx, below); err != nil {
+			return err
+		}
+	}
+	w.handleAll(ctx, batch)
+	return nil
+}
+
+// read waits for new records.
+func (w *worker) read(ctx context.Context) ([]Record, error) {
+	block := min(w.p.cfg.BlockTime, w.p.gate.left())
+	if w.link.id == 0 {
+		block = min(block, shortBlock)
+	}
+	// In whole milliseconds, and never 0: that would block for ever.
+	block = max(block.Truncate(time.Millisecond), time.Millisecond)
+	var streams []redis.XStream
+	err := w.link.do(block, func() (err error) {
+		streams, err = w.link.conn.XReadGroup(plain(ctx), &redis.XReadGroupArgs{
+			Group: w.p.cfg.Group, Consumer: w.p.cfg.MemberID,
+			Streams: []string{w.shard.Key, ">"}, Count: int64(w.p.cfg.BatchSize), Block: block,
+		}).Result()
+		return err
+	})
+	if errors.Is(err, redis.Nil) || (err == nil && len(streams) == 0) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	batch := make([]Record, 0, len(streams[0].Messages))
+	for i := range streams[0].Messages {
+		batch = append(batch, w.record(&streams[0].Messages[i], 1))
+	}
+	return batch, nil
+}
+
+// plain returns a context for commands: with the values of Run's context, and
+// without an end, because a command that is broken off may have been carried out.
+func plain(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+func (w *worker) record(m *redis.XMessage, deliveries int) Record {
+	r := Record{
+		Stream: w.shard.Stream, Shard: w.shard.Index, ID: m.ID, Token: w.shard.Token, Deliveries: deliveries,
+		Values: make(map[string]string, len(m.Values)),
+	}
+	for name, v := range m.Values {
+		// Fields of a stream are strings.
+		r.Values[name], _ = v.(string)
+	}
+	r.Key = r.Values[KeyField]
+	return r
+}
+
+// connect opens the link, unless it is open.
+func (w *worker) connect(ctx context.Context) error {
+	if w.link != nil {
+		return nil
+	}
+	ctx, done := w.whileReading(ctx)
+	defer done()
+	l, err := w.p.servers.open(ctx, w.shard.Key)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.link = l
+	w.mu.Unlock()
+	if w.stopping(ctx) {
+		// halt may have come before the link was there to be stopped.
+		return errStopped
+	}
+	if err := l.connect(ctx); err != nil {
+		return err
+	}
+	if l.id == 0 && !w.toldShort {
+		w.toldShort = true
+		w.log.Info("reads are short, since CLIENT UNBLOCK is not to be had here", slog.Duration("block", min(shortBlock, w.p.cfg.BlockTime)))
+	}
+	return nil
+}
+
+// whileReading returns a context that ends when reading must stop, and a function
+// that gives it back.
+func (w *worker) whileReading(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-w.quit:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+func (w *worker) disconnect() {
+	w.mu.Lock()
+	l := w.link
+	w.link = nil
+	w.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+}
+
+// trouble waits out an error. Whatever it was, something may have been delivered
+// to us that we have not seen, so the pending list is looked at next.
+func (w *worker) trouble(ctx context.Context, err error) {
+	w.sweepAt = time.Time{}
+	pause := w.redis.pause()
+	switch {
+	case w.stopping(ctx):
+		return
+	case isGroupGone(err):
+		if err = w.restore(ctx, err); err == nil {
+			w.sleep(ctx, pause)
+			return
+		}
+	}
+	if !isGroupGone(err) {
+		// A new connection finds a new master, and a server that came back.
+		w.disconnect()
+		w.p.servers.moved(plain(ctx), err)
+	}
+	w.log.Warn("the shard cannot be read", slog.Duration("retry_in", pause), slog.Any("err", err))
+	w.sleep(ctx, pause)
+}
+
+// progress tells how far the shard has come.
+func (w *worker) progress() (row protocol.ShardProgress, busy bool) {
+	w.mu.Lock()
+	row, row.PendingCount, busy = w.row, int64(w.inHand), w.busy
+	w.mu.Unlock()
+	row.LastAckedID = w.acks.lastAcked()
+	row.PendingCount += int64(w.acks.size())
+	return row, busy
+}
