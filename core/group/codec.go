@@ -139,7 +139,7 @@ func Decode(body []byte) (State, error) {
 		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has schema version %d, this coordinator reads %d: use the release that wrote it",
 			r.StreamPrefix, r.ConsumerGroup, r.SchemaVersion, SchemaVersion)
 	}
-	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > 2*protocol.MaxMembers {
+	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > maxLives {
 		return State{}, corrupt(&r, "has %d shards and %d members", len(r.Ledger.Grant), len(r.Lives))
 	}
 	s := State{

@@ -51,7 +51,7 @@ func (c *change) beat(q *protocol.Heartbeat) {
 			c.verdict(q, protocol.StatusUnknownMember, "the member has left")
 			return
 		}
-		c.verdict(q, protocol.StatusFencedEpoch, "this incarnation is over (%s): stop reading and join as a new one", t.Reason)
+		c.verdict(q, protocol.StatusFencedEpoch, "%s", overReason(t.Reason))
 		return
 	}
 	switch q.MemberEpoch {
@@ -62,6 +62,11 @@ func (c *change) beat(q *protocol.Heartbeat) {
 	default:
 		c.steady(q)
 	}
+}
+
+// overReason tells a client what to do once its incarnation is over.
+func overReason(why EndReason) string {
+	return fmt.Sprintf("this incarnation is over (%s): stop reading and join as a new one", why)
 }
 
 // ended finds out whether the incarnation that a request comes from is over: by
@@ -105,31 +110,56 @@ func (l *Life) same(q *protocol.Heartbeat) bool {
 // join decides epoch 0.
 func (c *change) join(q *protocol.Heartbeat) {
 	life, living := c.active(q.MemberID)
+	stops := false
 	if living {
 		l := &c.s.Lives[life]
+		stops = q.StoppedIncarnation != "" && q.StoppedIncarnation == l.Incarnation && !l.Legacy
 		switch {
 		case l.same(q) && (!l.Legacy || l.Acked == 0):
 			// The join again, because its answer was lost: the same answer. Once
 			// a later epoch was sent back it is only a late copy of the join.
 			c.accept(q, life, l.Acked == 0)
 			return
-		case q.StoppedIncarnation == l.Incarnation && q.StoppedIncarnation != "":
-			c.stop(life)
-		case q.StoppedIncarnation != "" && c.on(rules.RejoinNeverDisplaces):
+		case q.StoppedIncarnation != "" && !stops && c.on(rules.RejoinNeverDisplaces):
 			c.free(q)
 			c.verdict(q, protocol.StatusRetry,
 				"another process works under the member id %q: stop it, or give this one an id of its own", q.MemberID)
 			return
-		default:
-			c.replace(life)
 		}
 	}
-	c.free(q)
-	if len(c.s.Lives) >= protocol.MaxMembers {
-		c.verdict(q, protocol.StatusInvalidRequest, "the group has %d members, more are not allowed", len(c.s.Lives))
+	if !c.admits(q, living) {
 		return
 	}
-	c.accept(q, c.born(q, living), true)
+	switch {
+	case stops:
+		c.stop(life)
+	case living:
+		c.replace(life)
+	}
+	c.free(q)
+	c.accept(q, c.born(q, living && !stops), true)
+}
+
+// admits refuses a join that cannot become a life, before anything is taken
+// from the life that it would follow.
+func (c *change) admits(q *protocol.Heartbeat, living bool) bool {
+	limit := protocol.MaxMembers
+	if living {
+		// It follows on a member that is counted already, and that may have to
+		// be kept beside it until its lease is over.
+		limit = maxLives
+	}
+	if len(c.s.Lives) >= limit {
+		c.verdict(q, protocol.StatusInvalidRequest, "the group has %d members, more are not allowed", len(c.s.Lives))
+		return false
+	}
+	for _, i := range c.byMember[q.MemberID] {
+		if l := &c.s.Lives[i]; l.Legacy && l.Incarnation == q.Incarnation {
+			c.verdict(q, protocol.StatusFencedEpoch, "the incarnation id is taken: join with one that was never used")
+			return false
+		}
+	}
+	return true
 }
 
 // stop frees what a life held whose process says that it stopped it.

@@ -22,6 +22,8 @@ type world struct {
 	rules rules.Set
 	now   time.Time
 	ids   int
+	// later are requests that become part of the next change.
+	later Batch
 }
 
 func newWorld(off rules.Set) *world {
@@ -36,7 +38,12 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		w.base = w.state.Counter
 		return fmt.Sprintf("%d shards", w.state.ShardCount)
 	case "join", "beat", "leave":
-		return w.apply(t, Input{}, Beat{w.request(t, c, c.Str("m", ""))})
+		beat := Beat{w.request(t, c, c.Str("m", ""))}
+		if c.Has("later") {
+			w.later = append(w.later, beat)
+			return ""
+		}
+		return w.apply(t, Input{}, beat)
 	case "joins":
 		var b Batch
 		for _, m := range c.List("m") {
@@ -109,6 +116,9 @@ func (w *world) apply(t *testing.T, in Input, cmd Command) string {
 	t.Helper()
 	w.ids++
 	in.Now, in.ID, in.Rules = w.now, strconv.Itoa(w.ids), w.rules
+	if len(w.later) > 0 {
+		cmd, w.later = append(w.later, cmd), nil
+	}
 	before, err := Encode(&w.state)
 	if err != nil {
 		t.Fatal(err)

@@ -129,6 +129,10 @@ const (
 	tombstonesPerLife = 2
 )
 
+// maxLives bounds the lives of a group: as many as it may have members, and one
+// more for each that was replaced and may still be reading.
+const maxLives = 2 * protocol.MaxMembers
+
 // New returns the state of a group without members.
 func New(stream, name string, shards int, streamVersion int64, t protocol.Timings, now time.Time) State {
 	epoch := protocol.Epoch(now.UnixMilli())

@@ -198,8 +198,11 @@ func (v *View) answer(a asked) Answer {
 			}
 			return out
 		}
-		// Another request of the same batch ended this incarnation.
-		a.status, a.reason = protocol.StatusFencedEpoch, "this incarnation is over: stop reading and join as a new one"
+		// The same change ended this incarnation. One that has left has heard
+		// what it wanted to hear.
+		if t, _ := v.State.tombstone(a.q.MemberID, a.incarnation); t.Reason != EndLeft || a.q.MemberEpoch != protocol.EpochLeave {
+			a.status, a.reason = protocol.StatusFencedEpoch, overReason(t.Reason)
+		}
 	}
 	r := protocol.NewHeartbeatResponse(a.q, a.status, a.reason, v.State.Timings)
 	switch a.status {
