@@ -27,17 +27,15 @@ var hostileGroupNames = append([]string{
 	"{", "}", "{}", "}{", "{a}", "a}b", "a{b", "%7B", "%7D", "}:metadata", "a}:metadata", "{a:b}",
 }, hostileNames...)
 
-// testNames: every pair of names is a group of its own.
+// testNames: every pair of names is a group of its own. Each name meets those
+// that colons and escapes could mix it up with.
 func testNames(t *testing.T, s port.Store) {
 	var keys []port.GroupKey
-	for i, stream := range hostileNames {
-		for j, group := range hostileGroupNames {
-			// Every name meets the ones that colons and escapes could mix it up
-			// with; all pairs would take long on a store with round trips.
-			if i < 3 || j < 15 && i >= 17 && i < 34 || (i+j)%7 == 0 {
-				keys = append(keys, port.GroupKey{Stream: stream, Group: group})
-			}
-		}
+	for _, name := range hostileNames {
+		keys = append(keys, port.GroupKey{Stream: name, Group: "a"})
+	}
+	for _, name := range hostileGroupNames {
+		keys = append(keys, port.GroupKey{Stream: "a", Group: name}, port.GroupKey{Stream: "a:b", Group: name})
 	}
 	for _, stream := range []string{"a", "a:b", "a:b:c", "a%3Ab", "%3A", "a:", ":"} {
 		for _, group := range []string{"c", "b:c", "b%3Ac", "b", ":c", "%3Ac", "a:b", ":", "%3A"} {
