@@ -43,7 +43,7 @@ type importRule struct {
 // is stricter and it proves that by itself.
 var importRules = map[string]importRule{
 	"adapters/http":  {ours: []string{"core"}, frameworks: true},
-	"adapters/redis": {ours: []string{"core"}, redisIn: "command"},
+	"adapters/redis": {ours: []string{"core"}, redisIn: "internal/command"},
 	"adapters/sql":   {ours: []string{"core"}},
 	"consumer": {
 		ours:        []string{"core/protocol", "core/member", "core/routing"},
@@ -179,8 +179,8 @@ func TestCheckImports(t *testing.T) {
 		{"adapter on another adapter", "adapters/http", "adapters/http/a.go", own + `adapters/redis"`, []string{"adapters/http depends on core only"}},
 		{"router in its place", "adapters/http", "adapters/http/a.go", gin + ";" + otel, nil},
 		{"router in the Redis adapter", "adapters/redis", "adapters/redis/a.go", gin, []string{"frameworks stay"}},
-		{"Redis in its package", "adapters/redis", "adapters/redis/command/a.go", `"` + goRedis + `"`, nil},
-		{"Redis elsewhere in the adapter", "adapters/redis", "adapters/redis/store.go", `"` + goRedis + `"`, []string{"only adapters/redis/command"}},
+		{"Redis in its package", "adapters/redis", "adapters/redis/internal/command/a.go", `"` + goRedis + `"`, nil},
+		{"Redis elsewhere in the adapter", "adapters/redis", "adapters/redis/store.go", `"` + goRedis + `"`, []string{"only adapters/redis/internal/command"}},
 		{"Redis in the adapter's test", "adapters/redis", "adapters/redis/store_test.go", `"` + goRedis + `"`, nil},
 		{"coordinator wires", "coordinator", "coordinator/internal/server/a.go", own + `adapters/http"; ` + own + `core/service"; "github.com/spf13/cobra"`, nil},
 		{"suites see all but frameworks", "e2e", "e2e/a_test.go", own + `coordinator/x"; "github.com/lmittmann/tint"`, []string{"frameworks stay"}},

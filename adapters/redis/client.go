@@ -1,0 +1,73 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/command"
+)
+
+// Client is the connection to one Redis; the ports are opened on it and share
+// its connections. It is safe for concurrent use.
+type Client struct {
+	cmd *command.Client
+	cfg Config
+}
+
+// Open reaches the Redis. Close the client when it is no longer needed.
+// Errors: all that is wrong with cfg; else a server that cannot be reached.
+func Open(ctx context.Context, cfg Config) (*Client, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("redis configuration: %w", err)
+	}
+	cmd, err := command.New(command.Options{
+		URL:         cfg.URL,
+		Username:    cfg.Username,
+		Password:    cfg.Password,
+		TLS:         cfg.TLS,
+		DialTimeout: cfg.DialTimeout,
+		Timeout:     cfg.Timeout,
+		PoolSize:    cfg.PoolSize,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("redis configuration: URL: %w", err)
+	}
+	if err := cmd.Ping(ctx); err != nil {
+		_ = cmd.Close() // nothing of worth in it
+		return nil, fmt.Errorf("reach redis: %w", err)
+	}
+	return &Client{cmd: cmd, cfg: cfg}, nil
+}
+
+// Close closes the connections. Nothing opened on the client works afterwards.
+func (c *Client) Close() error { return c.cmd.Close() }
+
+// Store opens the metadata store under the configured prefix; the first to do
+// so draws the store's id.
+func (c *Client) Store(ctx context.Context) (*Store, error) {
+	keys := layout{prefix: c.cfg.KeyPrefix}
+	records, hasRunID, err := c.cmd.OpenRecords(ctx, keys.storeID(), rand.Text())
+	if err != nil {
+		return nil, fmt.Errorf("open the metadata store: %w", err)
+	}
+	if !hasRunID {
+		c.cfg.Logger.WarnContext(ctx, "redis does not tell its run id: a restart or failover is only noticed by what it lost; allow INFO to close this gap")
+	}
+	return &Store{cmd: records, keys: keys, log: c.cfg.Logger}, nil
+}
+
+// Mutex returns the mutex under the configured prefix.
+func (c *Client) Mutex() *Mutex {
+	return &Mutex{
+		cmd:     c.cmd,
+		keys:    layout{prefix: c.cfg.KeyPrefix},
+		cfg:     c.cfg.Mutex,
+		timeout: c.cfg.Timeout,
+		log:     c.cfg.Logger,
+	}
+}
+
+// Streams returns what creates and removes shards in this Redis.
+func (c *Client) Streams() *Streams { return &Streams{cmd: c.cmd} }

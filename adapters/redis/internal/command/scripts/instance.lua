@@ -1,0 +1,2 @@
+-- Returns the instance.
+return instance()

@@ -1,0 +1,120 @@
+package redistest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Proxy passes bytes between clients and a server, and can lose an answer.
+type Proxy struct {
+	// Addr is host:port on the loopback interface.
+	Addr string
+	// Lost counts the answers that were lost.
+	Lost atomic.Int32
+
+	target   string
+	listener net.Listener
+	lose     atomic.Bool
+	users    sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+// StartProxy starts a proxy in front of target and stops it when the test ends.
+func StartProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, conns: make(map[net.Conn]struct{})}
+	p.users.Go(p.accept)
+	tb.Cleanup(p.close)
+	return p
+}
+
+// URL is the proxy's address as the adapter takes it.
+func (p *Proxy) URL() string { return "redis://" + p.Addr }
+
+// LoseNext makes the proxy cut the connection when the server next answers
+// something: the command was carried out, and its sender does not learn it.
+func (p *Proxy) LoseNext() { p.lose.Store(true) }
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target) //nolint:noctx // of the loopback interface
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		if !p.keep(client, server) {
+			return
+		}
+		p.users.Go(func() { p.pass(client, server, nil) })
+		p.users.Go(func() { p.pass(server, client, &p.lose) })
+	}
+}
+
+// pass copies from one side to the other until either ends. When lose is set
+// once something was read, it is thrown away and both sides are cut.
+func (p *Proxy) pass(from, to net.Conn, lose *atomic.Bool) {
+	defer p.cut(from, to)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if lose != nil && lose.CompareAndSwap(true, false) {
+				p.Lost.Add(1)
+				return
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// keep remembers connections for close, and closes them when it is too late.
+func (p *Proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		if p.closed {
+			_ = c.Close()
+			continue
+		}
+		p.conns[c] = struct{}{}
+	}
+	return !p.closed
+}
+
+func (p *Proxy) cut(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+		delete(p.conns, c)
+	}
+}
+
+func (p *Proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.mu.Unlock()
+	p.users.Wait()
+}

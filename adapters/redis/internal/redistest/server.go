@@ -1,0 +1,173 @@
+// Package redistest gives this module's tests a redis-server of their own, and
+// a proxy in front of it that loses answers.
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startTimeout  = 10 * time.Second
+	startAttempts = 5
+)
+
+// Server is a redis-server of one test.
+type Server struct {
+	// Addr is host:port on the loopback interface.
+	Addr string
+
+	tb      testing.TB
+	args    []string
+	process *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
+}
+
+// Start starts a redis-server on a free port and stops it when the test ends.
+// extra are further arguments of redis-server. Without redis-server, and in
+// quick runs, the test is skipped; with CI=true a missing server fails it.
+func Start(tb testing.TB, extra ...string) *Server {
+	tb.Helper()
+	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
+		tb.Skip("needs a redis-server, which a quick run does not start")
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") == "true" {
+			tb.Fatal("redis-server is not in PATH, and in CI the tests of the Redis adapter must run")
+		}
+		tb.Skip("SKIPPED: redis-server is not in PATH: THE REDIS ADAPTER IS NOT TESTED")
+	}
+	dir := tb.TempDir()
+	var failures []string
+	for range startAttempts {
+		port, err := freePort()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		s := &Server{
+			Addr: net.JoinHostPort("127.0.0.1", port),
+			tb:   tb,
+			// The dump is written by SAVE alone, which Restart calls.
+			args: append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning"}, extra...),
+		}
+		// Somebody else may have taken the port meanwhile.
+		if err := s.launch(); err != nil {
+			failures = append(failures, err.Error())
+			continue
+		}
+		tb.Cleanup(s.Kill)
+		return s
+	}
+	tb.Fatalf("redis-server does not start:\n%s", strings.Join(failures, "\n"))
+	return nil
+}
+
+// URL is the server's address as the adapter takes it.
+func (s *Server) URL() string { return "redis://" + s.Addr }
+
+// Kill ends the process at once and waits for it. It may be called twice.
+func (s *Server) Kill() {
+	_ = s.process.Process.Signal(syscall.SIGCONT) // it has ended where this fails
+	_ = s.process.Process.Kill()
+	<-s.ended
+}
+
+// Restart saves the data, ends the process and starts it again with the same
+// data at the same address.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	if answer, err := s.call("SAVE"); err != nil || answer != "+OK" {
+		s.tb.Fatalf("SAVE: %q, %v", answer, err)
+	}
+	s.Kill()
+	if err := s.launch(); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// Freeze stops the process where it stands: connections stay open, and nothing
+// is answered until Thaw.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen process go on.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.tb.Helper()
+	if err := s.process.Process.Signal(sig); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// launch starts the process and waits until it answers.
+func (s *Server) launch() error {
+	var log bytes.Buffer
+	process := exec.Command("redis-server", s.args...) //nolint:noctx // Kill ends it when the test is over
+	process.Stdout, process.Stderr = &log, &log
+	if err := process.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = process.Wait() // how it ended is in its log
+	}()
+	s.process, s.ended = process, ended
+	deadline := time.After(startTimeout)
+	for {
+		answer, err := s.call("PING")
+		if err == nil && answer == "+PONG" {
+			return nil
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("it ended: %s", &log)
+		case <-deadline:
+			s.Kill()
+			return errors.Join(fmt.Errorf("it does not answer: %q: %s", answer, &log), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// call sends one command on a connection of its own and returns the first line
+// of the answer.
+func (s *Server) call(command string) (string, error) {
+	conn, err := net.DialTimeout("tcp", s.Addr, startTimeout) //nolint:noctx // bounded by its timeout
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(startTimeout)); err != nil {
+		return "", err
+	}
+	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// freePort returns a port of the loopback interface that was free a moment ago.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return "", fmt.Errorf("unexpected address %v", l.Addr())
+	}
+	return strconv.Itoa(addr.Port), nil
+}

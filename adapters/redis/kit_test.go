@@ -1,0 +1,120 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-stream-coordinator/rsc/adapters/redis"
+	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/core/port/porttest"
+)
+
+// open opens a client that the test closes.
+func open(tb testing.TB, cfg redis.Config) *redis.Client {
+	tb.Helper()
+	c, err := redis.Open(tb.Context(), cfg)
+	if err != nil {
+		tb.Fatalf("open %s: %v", cfg.URL, err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+func openStore(tb testing.TB, cfg redis.Config) *redis.Store {
+	tb.Helper()
+	s, err := open(tb, cfg).Store(tb.Context())
+	if err != nil {
+		tb.Fatalf("open the store: %v", err)
+	}
+	return s
+}
+
+// raw returns a client of the test's own, to look at the keys with.
+func raw(tb testing.TB, url string) *goredis.Client {
+	tb.Helper()
+	opts, err := goredis.ParseURL(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := goredis.NewClient(opts)
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+var prefixes atomic.Int64
+
+// freshPrefix returns a key prefix under which there is nothing.
+func freshPrefix() string { return fmt.Sprintf("test-%d", prefixes.Add(1)) }
+
+// suites runs the conformance suites against one server.
+func suites(t *testing.T, url string) {
+	t.Run("Store", func(t *testing.T) {
+		porttest.Store(t, func(t *testing.T) port.Store {
+			return openStore(t, redis.Config{URL: url, KeyPrefix: freshPrefix()})
+		})
+	})
+	t.Run("Mutex", func(t *testing.T) {
+		porttest.Mutex(t, func(t *testing.T) port.Mutex {
+			return open(t, redis.Config{URL: url, KeyPrefix: freshPrefix()}).Mutex()
+		})
+	})
+	t.Run("Streams", func(t *testing.T) {
+		c := raw(t, url)
+		porttest.Streams(t, func(t *testing.T) porttest.Redis {
+			removeKeys(t, c, "porttest*")
+			return porttest.Redis{
+				Streams: open(t, redis.Config{URL: url}).Streams(),
+				Do: func(ctx context.Context, args ...any) (any, error) {
+					return c.Do(ctx, args...).Result()
+				},
+			}
+		})
+	})
+}
+
+func removeKeys(t *testing.T, c *goredis.Client, pattern string) {
+	t.Helper()
+	keys, err := c.Keys(t.Context(), pattern).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if err := c.Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startMini starts the embedded server.
+func startMini(t *testing.T) (url string) {
+	t.Helper()
+	return "redis://" + miniredis.RunT(t).Addr()
+}
+
+// calls returns how often the server has been sent a command, by its own count.
+func calls(t *testing.T, c *goredis.Client, command string) int {
+	t.Helper()
+	info, err := c.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(info, "cmdstat_"+command+":calls=")
+	if !ok {
+		return 0
+	}
+	var n int
+	if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
