@@ -16,7 +16,7 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		defer client.Close()
+		defer func() { _ = client.Close() }()
 		store, err := client.Store(ctx)
 		if err != nil {
 			return err
