@@ -2,6 +2,7 @@ package group
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -78,13 +79,13 @@ var ErrInvariant = errors.New("the state of the group contradicts itself")
 // callers, and what happened, in order. On an error s is returned unchanged.
 // Errors: ErrInvariant.
 func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
-	c := begin(s, in)
+	c := begin(&s, in)
 	c.run(cmd)
 	c.reconcile()
 	c.bury()
 	if !c.changed {
 		// Nothing was touched: the state that was given is the next one.
-		answers, view := c.answers(&s, in.View)
+		answers, view := c.answers(&s, c.before)
 		return s, Response{Answers: answers, View: view}, c.events, nil
 	}
 	c.s.UpdatedAt = in.Now
@@ -100,8 +101,14 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 type change struct {
 	s  State
 	in Input
-	// index of the lives of s
-	byMember map[string][]int32
+	// before indexes the state that was given; nil until somebody asks.
+	before *View
+	given  *State
+	// joined are the lives that joined in this change, by member; heirs are those
+	// that follow on lives of before.
+	joined map[string][]int32
+	heirs  map[int32]int32
+	tombs  tombs
 	// ledgerOwned is true once the columns are copies of our own.
 	ledgerOwned bool
 	changed     bool
@@ -121,14 +128,47 @@ type change struct {
 	events  []Event
 }
 
-func begin(s State, in Input) *change {
-	c := &change{s: s, in: in, first: s.Counter, drawn: map[int32]bool{}, renewed: map[int32]bool{}, byMember: make(map[string][]int32, len(s.Lives))}
-	c.s.Lives = slices.Clone(s.Lives)
-	for i := range c.s.Lives {
-		m := c.s.Lives[i].Member
-		c.byMember[m] = append(c.byMember[m], int32(i))
+func begin(s *State, in Input) *change {
+	c := &change{
+		s: *s, in: in, given: s, before: in.View, first: s.Counter,
+		joined: map[string][]int32{}, heirs: map[int32]int32{}, drawn: map[int32]bool{}, renewed: map[int32]bool{},
 	}
+	c.s.Lives = slices.Clone(s.Lives)
 	return c
+}
+
+// index returns the index of the state that was given.
+func (c *change) index() *View {
+	if c.before == nil {
+		c.before = NewView(c.given)
+	}
+	return c.before
+}
+
+// livesOf walks over the lives of a member, in the order of their joining.
+func (c *change) livesOf(member string) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for i := range c.index().livesOf(member) {
+			if !yield(i) {
+				return
+			}
+		}
+		for _, i := range c.joined[member] {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// mayHold lists the shards that a life held before the change, ascending. The
+// ledger is filled last, so while requests are taken it holds no others; some it
+// may have let go of.
+func (c *change) mayHold(life int32) []int32 {
+	if int(life) >= len(c.given.Lives) {
+		return nil
+	}
+	return c.index().held.of(life)
 }
 
 func (c *change) run(cmd Command) {
@@ -192,8 +232,9 @@ func (c *change) release(shard int, cause ReleaseCause) {
 // releaseAll frees whatever a life holds, or only what has been revoked up to
 // an epoch.
 func (c *change) releaseAll(life int32, cause ReleaseCause, revokedUpTo protocol.Epoch) {
-	for shard := range c.s.Ledger.Holder {
-		if c.s.Ledger.Holder[shard] != life {
+	for _, held := range c.mayHold(life) {
+		shard := int(held)
+		if !c.heldBy(shard, life) {
 			continue
 		}
 		if cause == ByTimeout && (c.s.Ledger.Revoke[shard] == 0 || c.s.Ledger.Revoke[shard] > revokedUpTo) {
@@ -204,7 +245,9 @@ func (c *change) releaseAll(life int32, cause ReleaseCause, revokedUpTo protocol
 }
 
 // holds reports whether a life holds any shard.
-func (c *change) holds(life int32) bool { return slices.Contains(c.s.Ledger.Holder, life) }
+func (c *change) holds(life int32) bool {
+	return slices.ContainsFunc(c.mayHold(life), func(shard int32) bool { return c.heldBy(int(shard), life) })
+}
 
 // end closes a life. It stays in the state, as Over, until bury finds that it
 // holds nothing.
@@ -215,28 +258,18 @@ func (c *change) end(life int32, reason EndReason, detail string) {
 	}
 	l.State = Over
 	c.changed = true
+	if int(life) >= len(c.given.Lives) {
+		// It never held anything: its tombstone is all that is left to know.
+		c.joined[l.Member] = slices.DeleteFunc(c.joined[l.Member], func(i int32) bool { return i == life })
+	}
 	c.entomb(l.Member, l.Incarnation, reason)
 	c.emit(MemberEnded{Member: l.Member, Incarnation: l.Incarnation, Reason: reason, Detail: detail})
 }
 
-func (c *change) entomb(member, incarnation string, reason EndReason) {
-	if _, known := c.s.tombstone(member, incarnation); known {
-		return
-	}
-	c.changed = true
-	keep := max(minTombstones, tombstonesPerLife*len(c.s.Lives)) - 1
-	old := c.s.Ended
-	if len(old) > keep {
-		old = old[len(old)-keep:]
-	}
-	c.s.Ended = append(slices.Clone(old), Tombstone{Member: member, Incarnation: incarnation, Reason: reason, At: c.in.Now})
-}
-
 // tick lets leases run out and fences members that do not let go in time.
 func (c *change) tick() {
-	for i := range c.s.Lives {
-		life := int32(i)
-		l := &c.s.Lives[i]
+	for _, life := range c.suspects() {
+		l := &c.s.Lives[life]
 		key := l.Key()
 		// A life whose request is part of this change is alive.
 		if c.in.Expired[key] && !c.renewed[life] {
@@ -256,13 +289,31 @@ func (c *change) tick() {
 	}
 }
 
-func (c *change) revokedUpTo(life int32, upTo protocol.Epoch) bool {
-	for shard, h := range c.s.Ledger.Holder {
-		if r := c.s.Ledger.Revoke[shard]; h == life && r != 0 && r <= upTo {
-			return true
+// suspects returns the lives that there is a verdict on, in order.
+func (c *change) suspects() []int32 {
+	var out []int32
+	note := func(key string) {
+		if life, found := c.index().lives[key]; found {
+			out = append(out, life)
 		}
 	}
-	return false
+	for key, expired := range c.in.Expired {
+		if expired {
+			note(key)
+		}
+	}
+	for key := range c.in.Overdue {
+		note(key)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (c *change) revokedUpTo(life int32, upTo protocol.Epoch) bool {
+	return slices.ContainsFunc(c.mayHold(life), func(shard int32) bool {
+		r := c.s.Ledger.Revoke[shard]
+		return c.heldBy(int(shard), life) && r != 0 && r <= upTo
+	})
 }
 
 // bury removes lives that are over and hold nothing, and closes the gaps.
@@ -270,6 +321,7 @@ func (c *change) bury() {
 	if !c.changed {
 		return
 	}
+	c.pruneTombstones()
 	held := make([]bool, len(c.s.Lives))
 	for _, h := range c.s.Ledger.Holder {
 		if h != None {

@@ -46,12 +46,12 @@ func (c *change) beat(q *protocol.Heartbeat) {
 		c.verdict(q, protocol.StatusInvalidRequest, "memberEpoch: is %d, must be -1, 0 or an epoch that was given", q.MemberEpoch)
 		return
 	}
-	if t, ended := c.ended(q); ended {
-		if q.MemberEpoch == protocol.EpochLeave && t.Reason == EndLeft {
+	if why, ended := c.ended(q); ended {
+		if q.MemberEpoch == protocol.EpochLeave && why == EndLeft {
 			c.verdict(q, protocol.StatusUnknownMember, "the member has left")
 			return
 		}
-		c.verdict(q, protocol.StatusFencedEpoch, "%s", overReason(t.Reason))
+		c.verdict(q, protocol.StatusFencedEpoch, "%s", overReason(why))
 		return
 	}
 	switch q.MemberEpoch {
@@ -71,27 +71,27 @@ func overReason(why EndReason) string {
 
 // ended finds out whether the incarnation that a request comes from is over: by
 // its tombstone, or by the life itself while that still holds something.
-func (c *change) ended(q *protocol.Heartbeat) (Tombstone, bool) {
+func (c *change) ended(q *protocol.Heartbeat) (EndReason, bool) {
 	if q.Incarnation == "" || !c.on(rules.EndedStaysEnded) {
-		return Tombstone{}, false
+		return "", false
 	}
-	if t, over := c.s.tombstone(q.MemberID, q.Incarnation); over {
-		return t, true
+	if why, over := c.tombstone(q.MemberID, q.Incarnation); over {
+		return why, true
 	}
-	for _, i := range c.byMember[q.MemberID] {
+	for i := range c.livesOf(q.MemberID) {
 		l := &c.s.Lives[i]
 		if l.same(q) && (l.State == Over || l.State == Leaving && q.MemberEpoch != protocol.EpochLeave) {
-			return Tombstone{Member: l.Member, Incarnation: l.Incarnation, Reason: EndLeft}, true
+			return EndLeft, true
 		}
 	}
-	return Tombstone{}, false
+	return "", false
 }
 
 // active returns the life that is the member now.
 func (c *change) active(member string) (int32, bool) { return c.find(member, Active) }
 
 func (c *change) find(member string, state LifeState) (int32, bool) {
-	for _, i := range c.byMember[member] {
+	for i := range c.livesOf(member) {
 		if c.s.Lives[i].State == state {
 			return i, true
 		}
@@ -153,7 +153,7 @@ func (c *change) admits(q *protocol.Heartbeat, living bool) bool {
 		c.verdict(q, protocol.StatusInvalidRequest, "the group has %d members, more are not allowed", len(c.s.Lives))
 		return false
 	}
-	for _, i := range c.byMember[q.MemberID] {
+	for i := range c.livesOf(q.MemberID) {
 		if l := &c.s.Lives[i]; l.Legacy && l.Incarnation == q.Incarnation {
 			c.verdict(q, protocol.StatusFencedEpoch, "the incarnation id is taken: join with one that was never used")
 			return false
@@ -183,7 +183,7 @@ func (c *change) free(q *protocol.Heartbeat) {
 	if q.StoppedIncarnation == "" {
 		return
 	}
-	for _, i := range c.byMember[q.MemberID] {
+	for i := range c.livesOf(q.MemberID) {
 		if l := &c.s.Lives[i]; l.Incarnation == q.StoppedIncarnation && !l.Legacy && l.State != Active {
 			c.releaseAll(i, ByRestart, 0)
 			if l.State == Leaving {
@@ -210,28 +210,19 @@ func (c *change) born(q *protocol.Heartbeat, replaced bool) int32 {
 	l.Epoch = l.JoinEpoch
 	c.drawn[life] = true
 	c.s.Lives = append(c.s.Lives, l)
-	for _, before := range c.byMember[l.Member] {
-		c.inherit(before, life)
+	for before := range c.index().livesOf(l.Member) {
+		c.heirs[before] = life
 	}
-	c.byMember[l.Member] = append(c.byMember[l.Member], life)
+	c.joined[l.Member] = append(c.joined[l.Member], life)
 	c.membership = true
 	c.emit(MemberJoined{Member: l.Member, Incarnation: l.Incarnation, Epoch: l.JoinEpoch, Replaced: replaced})
 	return life
 }
 
-func (c *change) inherit(before, life int32) {
-	c.ledger()
-	for shard, t := range c.s.Target {
-		if t == before {
-			c.s.Target[shard] = life
-		}
-	}
-}
-
 // leave decides epoch -1.
 func (c *change) leave(q *protocol.Heartbeat) {
 	life, found := None, false
-	for _, i := range c.byMember[q.MemberID] {
+	for i := range c.livesOf(q.MemberID) {
 		if l := &c.s.Lives[i]; l.State != Over && l.same(q) {
 			life, found = i, true
 		}
@@ -294,8 +285,8 @@ func (c *change) leave(q *protocol.Heartbeat) {
 
 // revokeAll takes back what a life holds; it keeps it until it lets go.
 func (c *change) revokeAll(life int32) {
-	for shard, h := range c.s.Ledger.Holder {
-		if h == life && c.s.Ledger.Revoke[shard] == 0 {
+	for _, shard := range c.mayHold(life) {
+		if c.heldBy(int(shard), life) && c.s.Ledger.Revoke[shard] == 0 {
 			epoch := c.newEpoch(life)
 			c.ledger().Revoke[shard] = epoch
 			c.emit(ShardRevoked{Shard: protocol.ShardIndex(shard), Member: c.s.Lives[life].Member, Epoch: epoch})
@@ -304,8 +295,8 @@ func (c *change) revokeAll(life int32) {
 }
 
 func (c *change) releaseUnlisted(life int32, keep map[int]bool) {
-	for shard, h := range c.s.Ledger.Holder {
-		if h == life && !keep[shard] {
+	for _, held := range c.mayHold(life) {
+		if shard := int(held); c.heldBy(shard, life) && !keep[shard] {
 			c.release(shard, ByLeave)
 		}
 	}
@@ -414,8 +405,9 @@ func (c *change) apply(q *protocol.Heartbeat, life int32) {
 		}
 	}
 	c.releaseReported(q, life, listed)
-	for shard, h := range c.s.Ledger.Holder {
-		if h != life || listed[shard] {
+	for _, held := range c.mayHold(life) {
+		shard := int(held)
+		if !c.heldBy(shard, life) || listed[shard] {
 			continue
 		}
 		revoked := c.s.Ledger.Revoke[shard]
@@ -434,18 +426,15 @@ func (c *change) apply(q *protocol.Heartbeat, life int32) {
 	}
 }
 
-// mayRelease spares the walk over the ledger for a report that cannot free
+// mayRelease spares the look at what is held for a report that cannot free
 // anything.
 func (c *change) mayRelease(q *protocol.Heartbeat, life int32) bool {
 	if len(q.RevokingShards) > 0 || !c.on(rules.UnreportedIsHeld) {
 		return true
 	}
-	for shard, h := range c.s.Ledger.Holder {
-		if h == life && c.s.Ledger.Revoke[shard] != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.mayHold(life), func(shard int32) bool {
+		return c.heldBy(int(shard), life) && c.s.Ledger.Revoke[shard] != 0
+	})
 }
 
 // oddRows counts the rows of a report that speak of shards which the member

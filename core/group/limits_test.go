@@ -72,6 +72,32 @@ func TestAMemberOfAFullGroupMayStartAnew(t *testing.T) {
 	}
 }
 
+// Lives that were replaced and may still be reading are kept beside those that
+// work; there is an end to that too, and to what one batch can pile up.
+func TestRestartsDoNotGrowTheGroupForEver(t *testing.T) {
+	s := New("orders", "billing", 1, 1, protocol.DefaultTimings(), dawn)
+	restarts := make([]*protocol.Heartbeat, maxLives+5)
+	for i := range restarts {
+		restarts[i] = join("a", fmt.Sprint(i))
+	}
+	next, r := must(t, s, "restarts", beats(restarts...))
+	for i, a := range r.Answers {
+		want := protocol.StatusFencedEpoch
+		if i == maxLives-1 {
+			want = protocol.StatusOK
+		} else if i >= maxLives {
+			want = protocol.StatusInvalidRequest
+		}
+		if a.Status != want {
+			t.Fatalf("restart %d: %s %s, want %s", i, a.Status, a.Reason, want)
+		}
+	}
+	if len(next.Lives) != 1 || len(next.Ended) > minTombstones+tombstonesPerLife*maxLives {
+		t.Errorf("%d lives, %d tombstones", len(next.Lives), len(next.Ended))
+	}
+	reread(t, next)
+}
+
 // The id that is drawn for an old client is shown to operators; whoever sends it
 // must not bring the group to a stop.
 func TestTheIDOfAnOldClientCannotBeTaken(t *testing.T) {

@@ -58,7 +58,7 @@ func (c *change) retarget() {
 	previous := make([]int32, len(c.s.Target))
 	for shard := range c.s.Target {
 		held[shard] = rankOf(rank, l.Holder[shard])
-		previous[shard] = rankOf(rank, c.s.Target[shard])
+		previous[shard] = rankOf(rank, c.heir(c.s.Target[shard]))
 	}
 	moves := 0
 	for shard, to := range assign.Plan(held, previous, len(live)) {
@@ -78,6 +78,15 @@ func (c *change) retarget() {
 	c.s.AssignmentEpoch = c.s.GroupEpoch
 	c.s.MetadataVersion = max(c.s.MetadataVersion+1, int64(c.s.GroupEpoch))
 	c.emit(TargetChanged{GroupEpoch: c.s.GroupEpoch, Members: len(live), Moves: moves})
+}
+
+// heir is the life that a target goes over to, so that a new life of a member
+// gets its shards back.
+func (c *change) heir(life int32) int32 {
+	if next, follows := c.heirs[life]; follows {
+		return next
+	}
+	return life
 }
 
 func rankOf(rank []int32, life int32) int32 {

@@ -100,35 +100,6 @@ func (l *Life) Key() string { return LifeKey(l.Member, l.Incarnation) }
 // LifeKey names a life by member and incarnation.
 func LifeKey(member, incarnation string) string { return member + "/" + incarnation }
 
-// EndReason says how an incarnation ended.
-type EndReason string
-
-// How an incarnation ends.
-const (
-	EndLeft     EndReason = "left"
-	EndExpired  EndReason = "expired"
-	EndFenced   EndReason = "fenced"
-	EndReplaced EndReason = "replaced"
-	EndStopped  EndReason = "stopped"
-)
-
-// Tombstone remembers an incarnation that ended.
-type Tombstone struct {
-	Member      string
-	Incarnation string
-	Reason      EndReason
-	// At is for people; nothing is decided by it.
-	At time.Time
-}
-
-// Tombstones are pruned by number, never by time: comparing times would compare
-// clocks of two machines. So many of the last are kept, and a number for each
-// life, because a large group ends more incarnations in the same time.
-const (
-	minTombstones     = 256
-	tombstonesPerLife = 2
-)
-
 // maxLives bounds the lives of a group: as many as it may have members, and one
 // more for each that was replaced and may still be reading.
 const maxLives = 2 * protocol.MaxMembers
@@ -187,16 +158,6 @@ func (s *State) HasActive() bool {
 // Granted reports whether any shard is held by anyone.
 func (s *State) Granted() bool {
 	return slices.ContainsFunc(s.Ledger.Holder, func(h int32) bool { return h != None })
-}
-
-// tombstone finds what is remembered of an incarnation that ended.
-func (s *State) tombstone(member, incarnation string) (Tombstone, bool) {
-	for i := len(s.Ended) - 1; i >= 0; i-- {
-		if t := s.Ended[i]; t.Incarnation == incarnation && t.Member == member {
-			return t, true
-		}
-	}
-	return Tombstone{}, false
 }
 
 // activeByID returns the active lives in the order of their member ids, which

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -12,8 +13,10 @@ import (
 type View struct {
 	State *State
 	lives map[string]int32
-	// active maps a member to the incarnation that it is now.
-	active map[string]int32
+	// first maps a member to its oldest life, next a life to the following one
+	// of the same member, or None.
+	first map[string]int32
+	next  []int32
 	// held and pending list shards by life, ascending: those of life i are
 	// list[start[i]:start[i+1]].
 	held, pending byLife
@@ -28,13 +31,16 @@ func (b byLife) of(life int32) []int32 { return b.list[b.start[life]:b.start[lif
 
 // NewView indexes a state.
 func NewView(s *State) *View {
-	v := &View{State: s, lives: make(map[string]int32, len(s.Lives)), active: make(map[string]int32, len(s.Lives))}
-	for i := range s.Lives {
+	n := len(s.Lives)
+	v := &View{State: s, lives: make(map[string]int32, n), first: make(map[string]int32, n), next: make([]int32, n)}
+	for i := range slices.Backward(s.Lives) {
 		l := &s.Lives[i]
 		v.lives[l.Key()] = int32(i)
-		if l.State == Active {
-			v.active[l.Member] = int32(i)
+		v.next[i] = None
+		if later, another := v.first[l.Member]; another {
+			v.next[i] = later
 		}
+		v.first[l.Member] = int32(i)
 	}
 	v.held = index(len(s.Lives), s.Ledger.Holder)
 	waiting := make([]int32, len(s.Target))
@@ -81,9 +87,29 @@ func (v *View) Life(key string) (*Life, bool) {
 	return &v.State.Lives[i], true
 }
 
+// livesOf walks over the lives of a member, in the order of their joining.
+func (v *View) livesOf(member string) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		life, found := v.first[member]
+		for found && life != None && yield(life) {
+			life = v.next[life]
+		}
+	}
+}
+
+// active finds the life that is the member now.
+func (v *View) active(member string) (int32, bool) {
+	for i := range v.livesOf(member) {
+		if v.State.Lives[i].State == Active {
+			return i, true
+		}
+	}
+	return None, false
+}
+
 // Active finds the incarnation that is the member now.
 func (v *View) Active(member string) (*Life, bool) {
-	i, found := v.active[member]
+	i, found := v.active(member)
 	if !found {
 		return nil, false
 	}
@@ -139,7 +165,7 @@ func stamp(r *protocol.HeartbeatResponse, s *State) {
 // request, which needs Apply. The caller must still renew the lease of the life
 // at the revision of this state.
 func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
-	life, found := v.active[q.MemberID]
+	life, found := v.active(q.MemberID)
 	if !found || q.ProtocolVersion != protocol.Version || q.MemberEpoch <= protocol.EpochJoin || len(q.RevokingShards) > 0 {
 		return Answer{}, false
 	}
@@ -183,12 +209,12 @@ func (c *change) answers(s *State, v *View) ([]Answer, *View) {
 	}
 	out := make([]Answer, len(c.asked))
 	for i, a := range c.asked {
-		out[i] = v.answer(a)
+		out[i] = c.answer(v, a)
 	}
 	return out, v
 }
 
-func (v *View) answer(a asked) Answer {
+func (c *change) answer(v *View, a asked) Answer {
 	if a.status == protocol.StatusOK && a.incarnation != "" {
 		key := LifeKey(a.q.MemberID, a.incarnation)
 		if l, alive := v.Life(key); alive && l.State != Over {
@@ -200,8 +226,8 @@ func (v *View) answer(a asked) Answer {
 		}
 		// The same change ended this incarnation. One that has left has heard
 		// what it wanted to hear.
-		if t, _ := v.State.tombstone(a.q.MemberID, a.incarnation); t.Reason != EndLeft || a.q.MemberEpoch != protocol.EpochLeave {
-			a.status, a.reason = protocol.StatusFencedEpoch, overReason(t.Reason)
+		if why, _ := c.tombstone(a.q.MemberID, a.incarnation); why != EndLeft || a.q.MemberEpoch != protocol.EpochLeave {
+			a.status, a.reason = protocol.StatusFencedEpoch, overReason(why)
 		}
 	}
 	r := protocol.NewHeartbeatResponse(a.q, a.status, a.reason, v.State.Timings)
