@@ -42,17 +42,21 @@ func (s *State) checkLives() error {
 	active := make(map[string]bool, len(s.Lives))
 	for i := range s.Lives {
 		l := &s.Lives[i]
-		if seen[l.Key()] {
+		if l.Member == "" || l.Incarnation == "" {
+			return broken("incarnation %q of member %q lacks a name", l.Incarnation, l.Member)
+		}
+		key := l.Key()
+		if seen[key] {
 			return broken("incarnation %q of member %q is there twice", l.Incarnation, l.Member)
 		}
-		seen[l.Key()] = true
+		seen[key] = true
 		if l.State == Active {
 			if active[l.Member] {
 				return broken("member %q has two living incarnations", l.Member)
 			}
 			active[l.Member] = true
 		}
-		if l.JoinEpoch <= 0 || l.Epoch < l.JoinEpoch || l.Epoch > s.Counter || l.Acked > l.Epoch {
+		if l.JoinEpoch <= 0 || l.Epoch < l.JoinEpoch || l.Epoch > s.Counter || l.Acked < 0 || l.Acked > l.Epoch {
 			return broken("member %q joined in epoch %d, has epoch %d, acknowledged %d, counter %d",
 				l.Member, l.JoinEpoch, l.Epoch, l.Acked, s.Counter)
 		}
@@ -69,8 +73,9 @@ func (s *State) checkLedger() error {
 			return broken("shard %d is held by nobody known", shard)
 		case h == None && (grant != 0 || revoke != 0):
 			return broken("free shard %d has epochs %d and %d", shard, grant, revoke)
-		case h != None && (grant <= 0 || grant > s.Counter || revoke > s.Counter):
-			return broken("shard %d was granted in epoch %d and revoked in %d, counter %d", shard, grant, revoke, s.Counter)
+		case h != None && !s.Lives[h].granted(grant, revoke):
+			return broken("shard %d was granted in epoch %d and revoked in %d to a life that was given epochs %d to %d",
+				shard, grant, revoke, s.Lives[h].JoinEpoch, s.Lives[h].Epoch)
 		case target < None || int(target) >= len(s.Lives) || (target == None) == members:
 			return broken("shard %d has no proper target", shard)
 		case target != None && s.Lives[target].State != Active:
@@ -78,4 +83,10 @@ func (s *State) checkLedger() error {
 		}
 	}
 	return nil
+}
+
+// granted reports whether a life can hold a shard since one epoch that was taken
+// back in another, 0 for not yet.
+func (l *Life) granted(grant, revoke protocol.Epoch) bool {
+	return l.JoinEpoch <= grant && grant <= l.Epoch && (revoke == 0 || grant <= revoke && revoke <= l.Epoch)
 }

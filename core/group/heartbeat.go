@@ -42,6 +42,9 @@ func (c *change) beat(q *protocol.Heartbeat) {
 	case q.ProtocolVersion != protocol.Version:
 		c.verdict(q, protocol.StatusUnsupportedProtocol, "protocol version %d is not spoken here, %d is", q.ProtocolVersion, protocol.Version)
 		return
+	case q.MemberID == "":
+		c.verdict(q, protocol.StatusInvalidRequest, "memberId: must not be blank")
+		return
 	case q.MemberEpoch < protocol.EpochLeave:
 		c.verdict(q, protocol.StatusInvalidRequest, "memberEpoch: is %d, must be -1, 0 or an epoch that was given", q.MemberEpoch)
 		return

@@ -87,6 +87,9 @@ func (w *world) request(t *testing.T, c scenario.Cmd, member string) *protocol.H
 	default:
 		q.MemberEpoch = w.base + protocol.Epoch(c.Int(t, "e", 0))
 	}
+	if c.Has("raw") {
+		q.MemberEpoch = protocol.Epoch(c.Int(t, "raw", 0))
+	}
 	for _, s := range c.List("owned") {
 		q.OwnedShards = append(q.OwnedShards, shardIndex(t, s))
 	}
