@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/command"
 )
@@ -14,6 +15,12 @@ type Client struct {
 	cmd *command.Client
 	cfg Config
 }
+
+// SetLibraryLogger sends what the client library says by itself to log, at level
+// Debug. The library has one logger for the whole process, which writes to
+// standard error unless somebody sets it; so this is for main to call, once.
+// All that matters there is in the errors of the calls too.
+func SetLibraryLogger(log *slog.Logger) { command.SetLogger(log) }
 
 // Open reaches the Redis. Close the client when it is no longer needed.
 // Errors: all that is wrong with cfg; else a server that cannot be reached.

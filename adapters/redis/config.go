@@ -90,8 +90,8 @@ type MutexConfig struct {
 	//
 	// Defaults to 30 s.
 	TTL time.Duration
-	// AcquireTimeout is how long to wait for a mutex, unless the context ends
-	// before.
+	// AcquireTimeout is how long to ask for a mutex that others hold, unless the
+	// context ends before. An attempt under way is brought to its end.
 	//
 	// Defaults to 5 s.
 	AcquireTimeout time.Duration

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/port/porttest"
 )
+
+func init() { redis.SetLibraryLogger(slog.New(slog.DiscardHandler)) }
 
 // open opens a client that the test closes.
 func open(tb testing.TB, cfg redis.Config) *redis.Client {

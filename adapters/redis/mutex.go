@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
@@ -28,9 +27,6 @@ type Mutex struct {
 
 var _ port.Mutex = (*Mutex)(nil)
 
-// errWaited ends the wait for a mutex.
-var errWaited = errors.New("waited for the mutex long enough")
-
 // LockGroup implements port.Mutex.
 func (m *Mutex) LockGroup(ctx context.Context, key port.GroupKey) (unlock func(), err error) {
 	return m.lock(ctx, m.keys.groupMutex(key), "group "+key.String())
@@ -42,14 +38,17 @@ func (m *Mutex) LockStream(ctx context.Context, prefix string) (unlock func(), e
 }
 
 func (m *Mutex) lock(ctx context.Context, key, name string) (func(), error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	token := rand.Text()
 	if m.cfg.Owner != "" {
 		token = m.cfg.Owner + ":" + token
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, m.cfg.AcquireTimeout, errWaited)
-	defer cancel()
+	patience := time.NewTimer(m.cfg.AcquireTimeout)
+	defer patience.Stop()
 	for {
-		held, err := m.cmd.Lock(waiting, key, token, m.cfg.TTL)
+		held, err := m.cmd.Lock(ctx, key, token, m.cfg.TTL)
 		if held {
 			return m.hold(ctx, key, token), nil
 		}
@@ -60,16 +59,15 @@ func (m *Mutex) lock(ctx context.Context, key, name string) (func(), error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err != nil && !errors.Is(err, errWaited) {
+		if err != nil {
 			return nil, protocol.ErrMutexUnavailable.With("the mutex of %s cannot be taken, repeat the request: %v", name, err)
 		}
 		select {
-		case <-waiting.Done():
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			return nil, protocol.ErrMutexUnavailable.With("%s was locked by another coordinator for %s: repeat the request", name, m.cfg.AcquireTimeout)
 		case <-time.After(m.pause()):
+		case <-patience.C:
+			return nil, protocol.ErrMutexUnavailable.With("%s was locked by another coordinator for %s: repeat the request", name, m.cfg.AcquireTimeout)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
 }

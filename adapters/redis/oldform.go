@@ -17,35 +17,51 @@ import (
 // it is. Every save of ours writes a nonce, so a record with one is where it
 // belongs.
 
-// maxMoves bounds the moves that one load can ask for: another group's record
-// away from its key, and its own to it.
-const maxMoves = 2
+// inOldForm reports whether programs of the old form may have to do with how a
+// group was loaded: its key may hold the record of another group, and its own
+// record may be under its old key.
+func (s *Store) inOldForm(key port.GroupKey, r port.GroupRecord) bool {
+	keys := s.keys.group(key)
+	if r.Version.Revision == 0 {
+		return s.keys.oldGroup(key) != keys
+	}
+	// Without a body it is a record that the caller has loaded before.
+	return r.Version.Nonce == "" && r.Body != nil && s.keys.ambiguous(keys.Metadata)
+}
 
-// moveOld looks whether a group that was loaded as r is affected: its key may
-// hold the record of another group, and its own record may be under its old
-// key. It moves what is in the wrong place and reports whether it did, so that
-// the group must be loaded again.
-func (s *Store) moveOld(ctx context.Context, key port.GroupKey, r port.GroupRecord) (moved bool, err error) {
+// loadFromOldForm moves what is in the wrong place, given what was found at the
+// group's key, and loads the group again. It does so even when there was
+// nothing to move: another coordinator may have moved the record after we
+// looked at its new key and before we looked at the old one.
+func (s *Store) loadFromOldForm(ctx context.Context, key port.GroupKey, known port.Version, r port.GroupRecord) (port.GroupRecord, error) {
 	keys, old := s.keys.group(key), s.keys.oldGroup(key)
 	if r.Version.Revision != 0 {
-		// Without a body it is a record that the caller has loaded before.
-		if r.Version.Nonce != "" || r.Body == nil || !s.keys.ambiguous(keys.Metadata) {
-			return false, nil
-		}
 		names, err := namesInside(keys, r.Body)
 		if err != nil || names == key {
-			return false, err
+			return r, err
 		}
-		return true, s.move(ctx, keys, names)
+		if err := s.move(ctx, keys, names); err != nil {
+			return port.GroupRecord{}, err
+		}
 	}
-	if old == keys {
-		return false, nil
+	if old != keys {
+		names, found, err := s.loadOld(ctx, old)
+		if err == nil && found && names == key {
+			err = s.move(ctx, old, key)
+		}
+		if err != nil {
+			return port.GroupRecord{}, err
+		}
 	}
-	names, found, err := s.loadOld(ctx, old)
-	if err != nil || !found || names != key {
-		return false, err
+	r, err := s.cmd.LoadGroup(ctx, keys, known)
+	if err != nil || r.Version.Revision == 0 || !s.inOldForm(key, r) {
+		return r, err
 	}
-	return true, s.move(ctx, old, key)
+	names, err := namesInside(keys, r.Body)
+	if err == nil && names != key {
+		err = fmt.Errorf("a program of the old form writes the record of group %s to its key", names)
+	}
+	return r, err
 }
 
 // loadOld reads whose record of the old form is under these keys.

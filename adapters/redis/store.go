@@ -31,25 +31,18 @@ type Store struct {
 
 var _ port.Store = (*Store)(nil)
 
-// LoadGroup implements port.Store. It takes one round trip, and more only for a
-// group that does not exist and has one of : { } % in its name.
+// LoadGroup implements port.Store. It takes one round trip, and more only where
+// a record may be under a key of the old form: for a group that does not exist
+// and has one of : { } % in its name, or that such a program wrote.
 func (s *Store) LoadGroup(ctx context.Context, key port.GroupKey, known port.Version) (port.GroupRecord, error) {
-	for moves := 0; ; moves++ {
-		r, err := s.cmd.LoadGroup(ctx, s.keys.group(key), known)
-		var moved bool
-		if err == nil {
-			moved, err = s.moveOld(ctx, key, r)
-		}
-		if err == nil && moved && moves == maxMoves {
-			err = errors.New("its keys are changed by a program of the old form")
-		}
-		if err != nil {
-			return port.GroupRecord{}, failed("load group", key.String(), err)
-		}
-		if !moved {
-			return r, nil
-		}
+	r, err := s.cmd.LoadGroup(ctx, s.keys.group(key), known)
+	if err == nil && s.inOldForm(key, r) {
+		r, err = s.loadFromOldForm(ctx, key, known, r)
 	}
+	if err != nil {
+		return port.GroupRecord{}, failed("load group", key.String(), err)
+	}
+	return r, nil
 }
 
 // SaveGroup implements port.Store. It takes one round trip, and two for the
