@@ -165,12 +165,18 @@ func (c *change) share() []protocol.ShardProgress {
 }
 
 // wait is how long the coordinator is asked to hold a heartbeat. A join and a
-// leave are to be answered at once.
+// leave are to be answered at once. An answer renews the lease only when it
+// comes: held for longer than the lease lasts, the first heartbeat that a
+// coordinator takes after an outage would not save it.
 func (c *change) wait() time.Duration {
 	if c.s.phase != joined {
 		return 0
 	}
-	return protocol.MaxWait(c.s.cfg.MaxWait, c.s.timings.Lease).Truncate(time.Millisecond)
+	wait := protocol.MaxWait(c.s.cfg.MaxWait, c.s.timings.Lease)
+	if c.s.leased {
+		wait = min(wait, max(0, c.s.lease.end()-c.s.now)/2)
+	}
+	return wait.Truncate(time.Millisecond)
 }
 
 // backOff puts the next request off: longer with each failure, and a little
