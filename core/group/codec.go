@@ -184,5 +184,17 @@ func Decode(body []byte) (State, error) {
 	if err := s.Check(); err != nil {
 		return State{}, corrupt(&r, "is refused (%v)", err)
 	}
+	if !s.writable() {
+		return State{}, corrupt(&r, "has a time that no record can hold")
+	}
 	return s, nil
+}
+
+// writable reports whether Encode can write the times of s: read with an offset,
+// one may lie in a year that has too many digits in UTC.
+func (s *State) writable() bool {
+	odd := func(t time.Time) bool { y := t.UTC().Year(); return y < 0 || y > 9999 }
+	return !odd(s.CreatedAt) && !odd(s.UpdatedAt) &&
+		!slices.ContainsFunc(s.Lives, func(l Life) bool { return odd(l.JoinedAt) }) &&
+		!slices.ContainsFunc(s.Ended, func(t Tombstone) bool { return odd(t.At) })
 }

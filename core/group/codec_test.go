@@ -127,6 +127,8 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		{"too many lives", list(maxLives + 1), []any{"lives"}},
 		{"a counter behind the group", 1, []any{"counter"}},
 		{"a target for another epoch", s.AssignmentEpoch - 1, []any{"assignmentEpoch"}},
+		{"a time after the last year", "9999-12-31T23:59:59-01:00", []any{"updatedAt"}},
+		{"a join before the first year", "0000-01-01T00:00:00+01:00", []any{"lives", 0, "joinedAt"}},
 		{"no lease", 0, []any{"timings", "memberLeaseTtlMs"}},
 		{"a lease beyond all time", int64(1) << 62, []any{"timings", "memberLeaseTtlMs"}},
 		{"a rebalance timeout below the lease", 1, []any{"timings", "rebalanceTimeoutMs"}},
