@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/engine"
+	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// coordinator is a process around an engine. It can pause before each of its
+// steps, crash, and start again knowing nothing.
+type coordinator struct {
+	w    *world
+	name string
+	up   bool
+	// life counts the starts; what belongs to an earlier one is dropped.
+	life   int
+	engine *engine.Engine
+	// born and rate make up its monotonic clock.
+	born        time.Duration
+	rate        float64
+	pausedUntil time.Duration
+	// inbox holds what happened during a pause.
+	inbox []engine.Happening
+	waits map[uint64]func(protocol.HeartbeatResponse)
+	next  uint64
+	wake  int
+}
+
+func (c *coordinator) start() {
+	c.up, c.life = true, c.life+1
+	c.born = c.w.now
+	c.rate = c.w.clockRate()
+	c.pausedUntil = 0
+	c.inbox = nil
+	c.waits = map[uint64]func(protocol.HeartbeatResponse){}
+	c.engine = engine.New(engine.Config{
+		Stream: "s", Group: "g", TickInterval: c.w.shape.Tick, Timings: c.w.shape.Timings, Rules: c.w.rules,
+	})
+	c.w.logf("%s starts", c.name)
+	c.happen(engine.Woke{})
+}
+
+func (c *coordinator) crash() {
+	c.w.logf("%s crashes", c.name)
+	c.w.counts.CoordCrashes++
+	c.up = false
+	life := c.life
+	c.w.after(c.w.between(10*time.Millisecond, c.w.shape.Timings.Lease), func() {
+		if !c.up && c.life == life {
+			c.start()
+		}
+	})
+}
+
+// clockRate draws how fast a clock runs.
+func (w *world) clockRate() float64 {
+	return 1 + (2*w.rng.Float64()-1)*w.shape.Drift
+}
+
+func (c *coordinator) mono() time.Duration {
+	return time.Duration(float64(c.w.now-c.born) * c.rate)
+}
+
+// real converts a time on the coordinator's clock.
+func (c *coordinator) real(mono time.Duration) time.Duration {
+	return c.born + time.Duration(float64(mono)/c.rate) + 1
+}
+
+// receive takes a heartbeat in; answer is called when there is one.
+func (c *coordinator) receive(q *protocol.Heartbeat, answer func(protocol.HeartbeatResponse)) {
+	if !c.up {
+		return
+	}
+	c.next++
+	c.waits[c.next] = answer
+	c.happen(engine.Arrived{ID: c.next, Request: q})
+}
+
+// happen tells the engine something, now or after a pause.
+func (c *coordinator) happen(what engine.Happening) {
+	if c.w.now < c.pausedUntil {
+		c.inbox = append(c.inbox, what)
+		return
+	}
+	in := engine.Input{Mono: c.mono(), Now: wallStart.Add(c.w.now.Truncate(time.Millisecond)), ID: c.w.id("n")}
+	for _, effect := range c.engine.Step(in, what) {
+		c.carryOut(effect)
+	}
+}
+
+// wakeUp goes on after a pause.
+func (c *coordinator) wakeUp() {
+	if !c.up || c.w.now < c.pausedUntil {
+		return
+	}
+	inbox := c.inbox
+	c.inbox = nil
+	for _, what := range inbox {
+		c.happen(what)
+	}
+}
+
+// maybePause stops the process before its next step, in one of many.
+func (c *coordinator) maybePause() {
+	if c.w.now < c.pausedUntil || !c.w.chance(c.w.shape.CoordPause) {
+		return
+	}
+	t := c.w.shape.Timings
+	long := c.w.between(t.HeartbeatInterval/2, t.Lease)
+	if c.w.rng.IntN(3) == 0 {
+		long = c.w.between(t.Lease, 2*t.Lease)
+	}
+	c.pausedUntil = c.w.now + long
+	c.w.counts.CoordPauses++
+	c.w.logf("%s pauses for %s", c.name, long.Truncate(time.Millisecond))
+	life := c.life
+	c.w.after(long, func() {
+		if c.life == life {
+			c.wakeUp()
+		}
+	})
+}
+
+func (c *coordinator) carryOut(effect engine.Effect) {
+	switch e := effect.(type) {
+	case engine.Answer:
+		c.w.watch.answered(c.w, c.name, &e.Response)
+		if answer, waits := c.waits[e.ID]; waits {
+			delete(c.waits, e.ID)
+			answer(e.Response)
+		}
+	case engine.WakeAt:
+		c.wake++
+		wake, life := c.wake, c.life
+		c.w.after(c.real(e.Mono)-c.w.now, func() {
+			if c.up && c.life == life && c.wake == wake {
+				c.happen(engine.Woke{})
+			}
+		})
+	case engine.Load:
+		c.call(func() engine.Happening { return c.w.store.load(e) }, func() engine.Happening { return engine.Loaded{Err: errAway} })
+	case engine.Renew:
+		c.call(func() engine.Happening { return c.w.store.renew(e) }, func() engine.Happening { return engine.Renewed{Outcome: engine.Unknown} })
+	case engine.Save:
+		c.call(func() engine.Happening { return c.w.store.save(e) }, func() engine.Happening { return engine.Saved{Outcome: engine.Unknown} })
+	case engine.Ensure:
+		c.call(func() engine.Happening { return engine.Ensured{Err: protocol.ErrGroupNotFound} }, nil)
+	case engine.Publish:
+		c.publish(e.Events)
+	case engine.Complain:
+		c.w.violate("%s complains: %v", c.name, e.Err)
+	case engine.Unlock:
+	}
+}
+
+// call carries a store call out: after a pause perhaps, with a reply that may
+// get lost.
+func (c *coordinator) call(do, lost func() engine.Happening) {
+	c.maybePause()
+	life := c.life
+	ask := max(c.pausedUntil-c.w.now, 0) + c.w.between(0, 10*time.Millisecond)
+	if c.w.chance(c.w.shape.Middle / 4) {
+		ask += c.w.between(0, c.w.shape.Timings.HeartbeatInterval)
+	}
+	c.w.after(ask, func() {
+		if c.life != life || (!c.up && c.w.rng.IntN(2) == 0) {
+			// It crashed before it could ask, or while the request was on its way.
+			return
+		}
+		reply := do()
+		if lost != nil && c.w.chance(c.w.shape.LostReply) {
+			c.w.counts.LostReplies++
+			reply = lost()
+		}
+		c.maybePause()
+		c.w.after(c.w.between(0, 10*time.Millisecond), func() {
+			if c.up && c.life == life {
+				c.happen(reply)
+			}
+		})
+	})
+}
+
+// publish counts and tells what happened.
+func (c *coordinator) publish(events []group.Event) {
+	for _, e := range events {
+		switch e := e.(type) {
+		case group.MemberJoined:
+			c.w.counts.Joins++
+			c.w.logf("%s: %s/%s joined in %d", c.name, e.Member, e.Incarnation, e.Epoch)
+		case group.MemberEnded:
+			c.w.counts.ended(e.Reason)
+			c.w.logf("%s: %s/%s ended: %s %s", c.name, e.Member, e.Incarnation, e.Reason, e.Detail)
+		case group.ShardGranted:
+			c.w.counts.Grants++
+			c.w.logf("%s: shard %d granted to %s in %d", c.name, e.Shard, e.Member, e.Epoch)
+		case group.ShardRevoked:
+			c.w.counts.Revokes++
+			c.w.logf("%s: shard %d revoked from %s in %d", c.name, e.Shard, e.Member, e.Epoch)
+		case group.ShardReleased:
+			c.w.logf("%s: shard %d released by %s, %s", c.name, e.Shard, e.Member, e.Cause)
+		case group.TargetChanged:
+			c.w.counts.Targets++
+			c.w.counts.Moves += e.Moves
+		}
+	}
+}

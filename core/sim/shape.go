@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// Shape is the kind of a schedule: how many take part, and which faults at which
+// rates. Rates are chances: for each message, or for each second of a process.
+type Shape struct {
+	Name         string
+	Coordinators int
+	Members      int
+	Shards       int
+	Timings      protocol.Timings
+	Tick         time.Duration
+	// Faulty is how long faults are injected, Settle how long the group then has
+	// to come to rest.
+	Faulty, Settle time.Duration
+	// MaxWait is how long members let heartbeats be held.
+	MaxWait time.Duration
+
+	// The network: chances for each message.
+	Lose, Repeat float64
+	// Middle and Late are chances of a delay of up to a heartbeat interval, and
+	// of one beyond a lease.
+	Middle, Late float64
+	// Cut is the chance per second that all messages in one direction between
+	// two processes get lost for a while.
+	Cut float64
+
+	// Members: chances per second for each.
+	Crash, Leave, Pause, Twin float64
+	// SlowDrain is the chance that a revoked shard is drained for longer than
+	// the rebalance timeout.
+	SlowDrain float64
+	// Legacy is the share of members that do not send an incarnation.
+	Legacy float64
+	// Drift is how far clocks run apart, at most, as a share.
+	Drift float64
+
+	// Coordinators: a pause before any step, crashes per second.
+	CoordPause, CoordCrash float64
+
+	// The store: chances for each write to lose its reply, and per second to be
+	// away for a while or to fail over, losing its last writes.
+	LostReply, Away, Failover float64
+	// LoseStamps is the chance per second that stamps alone are lost.
+	LoseStamps float64
+}
+
+var simTimings = protocol.Timings{HeartbeatInterval: time.Second, Lease: 6 * time.Second, RebalanceTimeout: 15 * time.Second}
+
+// Shapes are the schedules that are drawn from. Each finds faults that the
+// others hide.
+var Shapes = []Shape{
+	// Short delays, many repeats, members that come and go all the time: finds
+	// what is wrong with the ledger.
+	{
+		Name: "churn", Coordinators: 1, Members: 4, Shards: 3, Tick: 300 * time.Millisecond, Faulty: 80 * time.Second,
+		Lose: 0.12, Repeat: 0.33, Middle: 0.3, Late: 0.01, Crash: 0.04, Leave: 0.15, Pause: 0.02, SlowDrain: 0.05, Drift: 0.04,
+		LostReply: 0.03, MaxWait: 2 * time.Second,
+	},
+	// One coordinator, long delays and pauses: what is wrong with members.
+	{
+		Name: "member", Coordinators: 1, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.15, Repeat: 0.2, Middle: 0.2, Late: 0.03, Cut: 0.03, Crash: 0.03, Leave: 0.03, Pause: 0.06, SlowDrain: 0.1, Drift: 0.04,
+	},
+	// Several coordinators that pause between any two steps.
+	{
+		Name: "multi", Coordinators: 3, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.08, Repeat: 0.2, Middle: 0.2, Late: 0.02, Cut: 0.02, Crash: 0.04, Leave: 0.05, Pause: 0.03, Drift: 0.04,
+		CoordPause: 0.025, CoordCrash: 0.02, LostReply: 0.03, Away: 0.01, MaxWait: 2 * time.Second,
+	},
+	// Two processes under one name.
+	{
+		Name: "twins", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 80 * time.Second,
+		Lose: 0.1, Repeat: 0.2, Middle: 0.2, Late: 0.02, Crash: 0.08, Leave: 0.03, Pause: 0.05, Twin: 0.08, Drift: 0.04,
+		CoordPause: 0.01, CoordCrash: 0.01,
+	},
+	// Clients of the existing implementation among ours.
+	{
+		Name: "legacy", Coordinators: 2, Members: 4, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 80 * time.Second,
+		Lose: 0.08, Repeat: 0.1, Middle: 0.1, Crash: 0.04, Leave: 0.04, Legacy: 0.6, CoordCrash: 0.01,
+	},
+	// Held heartbeats under many changes.
+	{
+		Name: "wait", Coordinators: 2, Members: 5, Shards: 6, Tick: 300 * time.Millisecond, Faulty: 60 * time.Second,
+		Lose: 0.1, Repeat: 0.2, Middle: 0.3, Late: 0.02, Crash: 0.05, Leave: 0.08, Pause: 0.02, Drift: 0.04,
+		CoordPause: 0.02, CoordCrash: 0.02, LostReply: 0.03, MaxWait: 5 * time.Second,
+	},
+	// Nothing but a bad network: here no member may ever be fenced.
+	{
+		Name: "healthy", Coordinators: 3, Members: 4, Shards: 6, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.3, Repeat: 0.33, Middle: 0.3, MaxWait: 1500 * time.Millisecond,
+	},
+}
+
+// drawn returns the shape of a seed: each kind of fault is off in half of the
+// seeds, and the rates of the others differ by up to five times.
+func (s Shape) drawn(rng *rand.Rand) Shape {
+	if s.Timings == (protocol.Timings{}) {
+		s.Timings = simTimings
+	}
+	if s.Settle == 0 {
+		// A member that drains too slowly is fenced after the timeout, and what
+		// else it held waits for its lease.
+		s.Settle = 2*s.Timings.RebalanceTimeout + 4*s.Timings.Lease
+	}
+	for _, rate := range []*float64{
+		&s.Lose, &s.Repeat, &s.Middle, &s.Late, &s.Cut, &s.Crash, &s.Leave, &s.Pause, &s.Twin, &s.SlowDrain,
+		&s.CoordPause, &s.CoordCrash, &s.LostReply, &s.Away, &s.Failover, &s.LoseStamps,
+	} {
+		scale := 0.2 + rng.Float64()*rng.Float64()*4.8
+		if rng.IntN(2) == 0 {
+			scale = 0
+		}
+		*rate = min(0.5, *rate*scale)
+	}
+	return s
+}

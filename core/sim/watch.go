@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/member"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// watch knows what must never happen, and what was seen so far.
+type watch struct {
+	violation string
+	// granted are the grants that were ever saved.
+	granted map[grant]bool
+	// tokens are the highest tokens of the shards, counter and version the
+	// highest numbers that were ever saved.
+	tokens  map[int]protocol.Epoch
+	counter protocol.Epoch
+	group   protocol.Epoch
+	version int64
+	last    *group.State
+	// failedOver is when the store last went backwards.
+	failedOver time.Duration
+	readers    map[protocol.ShardIndex]string
+	// others are the last processes of each member that ended.
+	others map[string]ending
+}
+
+type ending struct {
+	proc string
+	at   time.Duration
+}
+
+// over notes that a process of a member has ended.
+func (x *watch) over(w *world, member, proc string) {
+	if x.others == nil {
+		x.others = map[string]ending{}
+	}
+	x.others[member] = ending{proc, w.now}
+}
+
+type grant struct {
+	member string
+	shard  protocol.ShardIndex
+	epoch  protocol.Epoch
+}
+
+func (w *world) violate(format string, args ...any) {
+	if w.watch.violation == "" {
+		w.watch.violation = fmt.Sprintf(format, args...)
+		w.logf("VIOLATION: %s", w.watch.violation)
+	}
+}
+
+// committed looks at every state that is saved.
+func (x *watch) committed(w *world, s *group.State) {
+	if x.granted == nil {
+		x.granted, x.tokens = map[grant]bool{}, map[int]protocol.Epoch{}
+	}
+	if err := s.Check(); err != nil {
+		w.violate("saved: %v", err)
+	}
+	if s.Counter < x.counter || s.GroupEpoch < x.group || s.MetadataVersion < x.version {
+		w.violate("saved: the counter goes from %d to %d, the group epoch from %d to %d, the version from %d to %d",
+			x.counter, s.Counter, x.group, s.GroupEpoch, x.version, s.MetadataVersion)
+	}
+	x.counter, x.group, x.version = s.Counter, s.GroupEpoch, s.MetadataVersion
+	for shard, h := range s.Ledger.Holder {
+		if h == group.None {
+			continue
+		}
+		g := grant{s.Lives[h].Member, protocol.ShardIndex(shard), s.Ledger.Grant[shard]}
+		if x.granted[g] {
+			continue
+		}
+		x.granted[g] = true
+		if g.epoch <= x.tokens[shard] {
+			w.violate("shard %d is granted to %s in epoch %d, after epoch %d", shard, g.member, g.epoch, x.tokens[shard])
+		}
+		x.tokens[shard] = g.epoch
+	}
+	x.balanced(w, s)
+	x.last = s
+}
+
+// balanced checks every target that is computed.
+func (x *watch) balanced(w *world, s *group.State) {
+	if x.last != nil && x.last.GroupEpoch == s.GroupEpoch {
+		return
+	}
+	load := map[int32]int{}
+	members := 0
+	for i := range s.Lives {
+		if s.Lives[i].State == group.Active {
+			load[int32(i)] = 0
+			members++
+		}
+	}
+	for _, t := range s.Target {
+		if t != group.None {
+			load[t]++
+		}
+	}
+	if members == 0 {
+		return
+	}
+	low, high := len(s.Target), 0
+	for _, n := range load {
+		low, high = min(low, n), max(high, n)
+	}
+	if high-low > 1 {
+		w.violate("a target gives one member %d shards and another %d", low, high)
+	}
+}
+
+// answered looks at every answer: what it carries must have been saved before.
+func (x *watch) answered(w *world, coordinator string, r *protocol.HeartbeatResponse) {
+	w.counts.answered(r.Status)
+	for _, a := range r.Assignment.AssignedShards {
+		if !x.granted[grant{r.MemberID, a.Shard, a.Epoch}] {
+			w.violate("%s answers %s with shard %d in epoch %d, which no save gave it", coordinator, r.MemberID, a.Shard, a.Epoch)
+		}
+	}
+}
+
+// fenced looks at every member that is told that it is over.
+func (x *watch) fenced(w *world, p *process, leased bool, e member.Fenced) {
+	if !leased {
+		return
+	}
+	if healthy, _ := p.healthy(); healthy {
+		w.violate("%s/%s is fenced although it is healthy: %s %s", p.proc, e.Incarnation, e.Status, e.Reason)
+	}
+}
+
+// check looks at all processes after every step.
+func (w *world) check() {
+	if w.watch.readers == nil {
+		w.watch.readers = map[protocol.ShardIndex]string{}
+	}
+	clear(w.watch.readers)
+	for _, p := range w.clients {
+		for _, shard := range p.reads() {
+			if other, taken := w.watch.readers[shard]; taken {
+				w.violate("two readers: %s and %s read shard %d", other, p.name(), shard)
+				return
+			}
+			w.watch.readers[shard] = p.name()
+		}
+	}
+	for _, p := range w.clients {
+		for _, shard := range p.inFlight() {
+			if other, taken := w.watch.readers[shard]; taken && other != p.name() {
+				w.violate("in flight: %s reads shard %d while %s still has work of it", other, shard, p.name())
+				return
+			}
+		}
+	}
+}
+
+// final checks what must have come to be once the faults are long over.
+func (w *world) final() {
+	load := map[string]int{}
+	for _, p := range w.clients {
+		if p.running() {
+			load[p.name()] = len(p.reads())
+		}
+	}
+	if len(load) == 0 {
+		return
+	}
+	if len(load) != w.shape.Members {
+		w.violate("not settled: %d members run, %d should", len(load), w.shape.Members)
+	}
+	low, high, total := w.shape.Shards, 0, 0
+	for _, n := range load {
+		low, high, total = min(low, n), max(high, n), total+n
+	}
+	if total != w.shape.Shards || high-low > 1 {
+		w.violate("not settled: %d of %d shards are read, between %d and %d by one member", total, w.shape.Shards, low, high)
+	}
+	if s := w.watch.last; s.Summary() != protocol.GroupStable {
+		w.violate("not settled: the group is %s", s.Summary())
+	}
+}
