@@ -17,7 +17,7 @@ var seedFlag = flag.Uint64("seed", 0, "run the random schedules with this seed a
 
 // The schedules: so many seeds, each with so many random steps.
 const (
-	schedules     = 150
+	schedules     = 100
 	scheduleSteps = 250
 )
 

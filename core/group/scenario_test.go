@@ -1,6 +1,7 @@
 package group
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -44,6 +45,8 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 			return ""
 		}
 		return w.apply(t, Input{}, beat)
+	case "post":
+		return w.post(t, c)
 	case "joins":
 		var b Batch
 		for _, m := range c.List("m") {
@@ -72,6 +75,34 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 	}
 	t.Fatalf("%s: unknown command %s", c.Pos, c.Name)
 	return ""
+}
+
+// post sends the body of a heartbeat as a client writes it, with $e3 for an
+// epoch, and answers with the body that the client reads.
+func (w *world) post(t *testing.T, c scenario.Cmd) string {
+	body := c.Words[0]
+	for e := w.base + 30; e >= w.base; e-- {
+		body = strings.ReplaceAll(body, "$"+w.epoch(e), strconv.FormatInt(int64(e), 10))
+	}
+	q, err := protocol.DecodeHeartbeat([]byte(body))
+	if err != nil {
+		t.Fatalf("%s: %v", c.Pos, err)
+	}
+	w.ids++
+	next, r, events, err := Apply(w.state, Input{Now: w.now, ID: strconv.Itoa(w.ids), Rules: w.rules}, Beat{q})
+	if err != nil {
+		t.Fatalf("%s: %v", c.Pos, err)
+	}
+	w.state = reread(t, next)
+	answer, err := json.Marshal(r.Answers[0].HeartbeatResponse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []string{w.relative(string(answer))}
+	for _, e := range events {
+		out = append(out, "- "+w.event(e))
+	}
+	return strings.Join(out, "\n")
 }
 
 func (w *world) request(t *testing.T, c scenario.Cmd, member string) *protocol.Heartbeat {
