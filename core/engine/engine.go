@@ -282,7 +282,7 @@ func (e *Engine) deferJoins(in Input) {
 // joinsWait reports whether joins are to be collected: nothing is granted yet,
 // and another one may be on its way.
 func (e *Engine) joinsWait(in Input) bool {
-	return e.view != nil && !e.view.State.Granted() && in.Mono < e.joinsDue()
+	return e.view != nil && !e.view.Granted() && in.Mono < e.joinsDue()
 }
 
 func (e *Engine) joinsDue() time.Duration { return min(e.lastJoin+joinQuiet, e.firstJoin+joinMax) }

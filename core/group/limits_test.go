@@ -119,3 +119,28 @@ func TestTheIDOfAnOldClientCannotBeTaken(t *testing.T) {
 		t.Errorf("an old client was stopped by its id: %s %s", r.Answers[0].Status, r.Answers[0].Reason)
 	}
 }
+
+// Old incarnations are remembered by number: many while the group is large, and
+// not all at once forgotten when it shrinks.
+func TestTombstonesArePruned(t *testing.T) {
+	const members = 400
+	s, requests := crowd(t, 4, members)
+	s, _ = must(t, s, "leave", beats(with(requests, leaves)...))
+	if len(s.Lives) != 0 || len(s.Ended) != members {
+		t.Fatalf("%d lives, %d tombstones after %d leaves", len(s.Lives), len(s.Ended), members)
+	}
+	for n := range members {
+		s, _ = must(t, s, "life", beats(join("a", fmt.Sprint(n))))
+		before := len(s.Ended)
+		s, _ = must(t, s, "death", beats(with([]*protocol.Heartbeat{join("a", fmt.Sprint(n))}, leaves)...))
+		if forgotten := before + 1 - len(s.Ended); forgotten > prunedPerNew {
+			t.Fatalf("%d incarnations are forgotten at once", forgotten)
+		}
+	}
+	if len(s.Ended) != minTombstones {
+		t.Errorf("%d tombstones are kept, want %d", len(s.Ended), minTombstones)
+	}
+	if _, r := must(t, s, "late", beats(join("a", fmt.Sprint(members-1)))); r.Answers[0].Status != protocol.StatusFencedEpoch {
+		t.Errorf("the last incarnation comes back: %s", r.Answers[0].Status)
+	}
+}

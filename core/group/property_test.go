@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestRandomSchedules(t *testing.T) {
 	// A schedule in which nothing happens proves nothing.
 	for _, what := range []string{
 		"answer lost", "duplicate", "joined", "left", "expired", "fenced by timeout", "replaced", "stopped", "rejoin waits",
-		"handed over", "batch", "old client joined", "old client left", "converged", "late request",
+		"handed over", "batch", "old client joined", "old client left", "converged", "late request", "steady",
 	} {
 		if seen[what] == 0 && *seedFlag == 0 {
 			t.Errorf("no schedule has seen this happen: %s", what)
@@ -258,15 +259,19 @@ func (p *schedule) deliver() {
 	if len(letters) > 1 {
 		p.seen["batch"]++
 	}
-	var cmd Batch
+	var batch Batch
 	for _, l := range letters {
-		cmd = append(cmd, Beat{l.q})
+		batch = append(batch, Beat{l.q})
 	}
 	var expired map[string]bool
 	var overdue map[string]protocol.Epoch
-	if p.chance(4) {
-		cmd = append(cmd, Tick{})
+	cmd := Command(batch)
+	switch {
+	case p.chance(4):
+		cmd = append(batch, Tick{})
 		expired, overdue = p.expired(), p.overdue()
+	case len(batch) == 1:
+		cmd = batch[0]
 	}
 	for i, a := range p.apply(cmd, expired, overdue) {
 		if p.chance(4) {
@@ -369,6 +374,7 @@ func (p *schedule) apply(cmd Command, expired map[string]bool, overdue map[strin
 	p.checkTarget(&next)
 	p.checkMoves(stable, &before, cmd, events)
 	p.checkAnswers(&next, r)
+	p.checkSteady(&before, cmd, r)
 	p.state = next
 	if p.chance(5) {
 		p.state = p.reread(&next)
@@ -566,6 +572,23 @@ func (p *schedule) checkAnswers(s *State, r Response) {
 		if slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.Life == key }) {
 			p.fail("%s is renewed and expired in one change", key)
 		}
+	}
+}
+
+// checkSteady: the short way gives the same answer as the long one, and only
+// where the long one changes nothing.
+func (p *schedule) checkSteady(before *State, cmd Command, r Response) {
+	b, single := cmd.(Beat)
+	if !single {
+		return
+	}
+	short, ok := NewView(before).Steady(b.Request)
+	if !ok {
+		return
+	}
+	p.seen["steady"]++
+	if r.Changed || !reflect.DeepEqual(short, r.Answers[0]) {
+		p.fail("the short way answers %+v, the long way (changed %v) %+v", short, r.Changed, r.Answers[0])
 	}
 }
 

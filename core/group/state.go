@@ -155,11 +155,6 @@ func (s *State) HasActive() bool {
 	return slices.ContainsFunc(s.Lives, func(l Life) bool { return l.State == Active })
 }
 
-// Granted reports whether any shard is held by anyone.
-func (s *State) Granted() bool {
-	return slices.ContainsFunc(s.Ledger.Holder, func(h int32) bool { return h != None })
-}
-
 // activeByID returns the active lives in the order of their member ids, which
 // is the order that the assignor works in.
 func (s *State) activeByID() []int32 {

@@ -125,6 +125,9 @@ func (v *View) Held(key string) []int32 {
 	return v.held.of(i)
 }
 
+// Granted reports whether any shard is held by anyone.
+func (v *View) Granted() bool { return len(v.held.list) > 0 }
+
 // Answer is the answer OK for a life of the state: what it may read now, and
 // what it will get.
 func (v *View) Answer(q *protocol.Heartbeat, key string) protocol.HeartbeatResponse {
@@ -196,7 +199,16 @@ func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 // did not show it to know, so that it may be held until something changes.
 func Settled(q *protocol.Heartbeat, r *protocol.HeartbeatResponse) bool {
 	return r.Status == protocol.StatusOK && q.MemberEpoch > protocol.EpochJoin && r.MemberEpoch == q.MemberEpoch &&
-		len(q.RevokingShards) == 0
+		len(q.RevokingShards) == 0 && reads(q.OwnedShards, r.Assignment.AssignedShards)
+}
+
+// reads reports whether a member owns exactly what it is assigned: one that has
+// lost sight of a shard is to hear of it now.
+func reads(owned protocol.Shards, assigned []protocol.AssignedShard) bool {
+	if !slices.IsSorted(owned) {
+		owned = slices.Sorted(slices.Values(owned))
+	}
+	return slices.EqualFunc(owned, assigned, func(s protocol.ShardIndex, a protocol.AssignedShard) bool { return s == a.Shard })
 }
 
 // answers makes the answers of a change from the state that it led to.
