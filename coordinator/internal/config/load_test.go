@@ -171,7 +171,7 @@ func TestComplaints(t *testing.T) {
 		{"not YAML", "a: b: c", nil, nil, "rsc.yaml: is not a YAML file with settings: yaml: mapping values are not allowed in this context"},
 		{"a list instead of settings", "- a", nil, nil, "rsc.yaml: is not a YAML file with settings: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into map[string]interface {}"},
 		{"section with a value", "coordinator: {loop: 5}", nil, nil, "coordinator.loop: is a section, it cannot have a value itself (rsc.yaml)"},
-		{"setting with a section", "coordinator: {id: {name: a}}", nil, nil, "coordinator.id.name: no such setting, did you mean coordinator.id? (rsc.yaml)"},
+		{"setting with a section", "coordinator: {id: {name: a}}", nil, nil, "coordinator.id.name: no such setting (rsc.yaml)"},
 		{"text for a number", "coordinator: {redis: {port: many}}", nil, nil, `coordinator.redis.port: is "many", must be a whole number (rsc.yaml)`},
 		{"fraction", "coordinator: {redis: {port: 1.5}}", nil, nil, `coordinator.redis.port: is 1.5, must be a whole number (rsc.yaml)`},
 		{"list for a number", "coordinator: {redis: {port: [1]}}", nil, nil, `coordinator.redis.port: is a list, must be a whole number (rsc.yaml)`},

@@ -59,7 +59,8 @@ func isSection(list []setting, key string) bool {
 // nearest returns the key that is most like one that does not exist, empty when
 // none is near.
 func nearest(list []setting, key string) string {
-	best, limit := "", len(key)/3
+	// Mistakes are made in one word of a key, so its last one sets the measure.
+	best, limit := "", max(2, (len(key)-strings.LastIndexByte(key, '.'))/3)
 	for _, s := range list {
 		if d := editDistance(key, s.key); d <= limit {
 			best, limit = s.key, d-1
