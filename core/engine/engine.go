@@ -468,7 +468,10 @@ func (e *Engine) answerAll(in Input, asked []waiting, answers []group.Answer) {
 		w := asked[i]
 		wait := protocol.MaxWait(time.Duration(w.q.MaxWaitMs)*time.Millisecond, e.timings().Lease)
 		if wait > 0 && a.Life != "" && !e.closing && group.Settled(w.q, &a.HeartbeatResponse) {
-			e.holds.add(w, a.Life, w.arrived+wait)
+			if before := e.holds.add(w, a.Life, w.arrived+wait); before != nil {
+				// Both waited in the queue, where the newer one could not see it.
+				e.answerHeld(before)
+			}
 			continue
 		}
 		e.answer(w.id, a.HeartbeatResponse)

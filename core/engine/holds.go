@@ -15,7 +15,7 @@ import (
 type holds struct {
 	byLife map[string]*held
 	byID   map[uint64]*held
-	// ends has the holds by their end; those that were released are skipped.
+	// ends has the holds by their end.
 	ends endings
 	// checked is the state that the holds were last compared with.
 	checked *group.View
@@ -25,7 +25,8 @@ type held struct {
 	waiting
 	life  string
 	until time.Duration
-	over  bool
+	// place is the index in ends.
+	place int
 }
 
 func newHolds() holds {
@@ -34,16 +35,26 @@ func newHolds() holds {
 
 func (h *holds) len() int { return len(h.byLife) }
 
-func (h *holds) add(w waiting, life string, until time.Duration) {
+// add holds a request; it returns the one of the same life that was held before,
+// which it takes out, nil if there was none.
+func (h *holds) add(w waiting, life string, until time.Duration) (before *held) {
+	if before = h.byLife[life]; before != nil {
+		h.remove(before)
+	}
+	// Its progress has been taken over, and is not kept for the wait.
+	q := *w.q
+	q.ShardProgress = nil
+	w.q = &q
 	entry := &held{waiting: w, life: life, until: until}
 	h.byLife[life], h.byID[w.id] = entry, entry
 	heap.Push(&h.ends, entry)
+	return before
 }
 
 func (h *holds) remove(entry *held) {
-	entry.over = true
 	delete(h.byLife, entry.life)
 	delete(h.byID, entry.id)
+	heap.Remove(&h.ends, entry.place)
 }
 
 func (h *holds) cancel(id uint64) {
@@ -55,12 +66,9 @@ func (h *holds) cancel(id uint64) {
 // due takes out the holds that have ended.
 func (h *holds) due(now time.Duration) []*held {
 	var out []*held
-	for len(h.ends) > 0 && (h.ends[0].over || h.ends[0].until <= now) {
-		entry, _ := heap.Pop(&h.ends).(*held)
-		if !entry.over {
-			h.remove(entry)
-			out = append(out, entry)
-		}
+	for len(h.ends) > 0 && h.ends[0].until <= now {
+		out = append(out, h.ends[0])
+		h.remove(h.ends[0])
 	}
 	return out
 }
@@ -98,9 +106,6 @@ func (h *holds) takeIf(want func(*held) bool) []*held {
 
 // next is when the next hold ends.
 func (h *holds) next() (time.Duration, bool) {
-	for len(h.ends) > 0 && h.ends[0].over {
-		heap.Pop(&h.ends)
-	}
 	if len(h.ends) == 0 {
 		return 0, false
 	}
@@ -117,11 +122,16 @@ func (x endings) Less(i, j int) bool {
 	}
 	return x[i].id < x[j].id
 }
-func (x endings) Swap(i, j int) { x[i], x[j] = x[j], x[i] }
+
+func (x endings) Swap(i, j int) {
+	x[i], x[j] = x[j], x[i]
+	x[i].place, x[j].place = i, j
+}
 
 // Push and Pop are for package heap.
 func (x *endings) Push(v any) {
 	if entry, ok := v.(*held); ok {
+		entry.place = len(*x)
 		*x = append(*x, entry)
 	}
 }
