@@ -41,8 +41,7 @@ type Engine struct {
 	queue []waiting
 	batch []waiting
 	holds holds
-	// firstJoin and lastJoin time the burst of joins that is waited for.
-	firstJoin, lastJoin time.Duration
+	burst burst
 	// saving is what an open Save will lead to, renewing what an open Renew
 	// confirms.
 	saving   *pendingSave
@@ -159,18 +158,17 @@ func (e *Engine) arrived(in Input, a Arrived) {
 	e.supersede(w.q)
 	if isJoin(w) {
 		if !slices.ContainsFunc(e.queue, isJoin) && !slices.ContainsFunc(e.batch, isJoin) {
-			e.firstJoin = in.Mono
+			e.burst.first = in.Mono
 		}
-		e.lastJoin = in.Mono
+		e.burst.last = in.Mono
 	}
 	e.queue = append(e.queue, w)
 }
 
-func isJoin(w waiting) bool { return w.q.MemberEpoch == protocol.EpochJoin }
-
 func (e *Engine) canceled(id uint64) {
 	e.holds.cancel(id)
 	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return w.id == id })
+	e.burst.waiting = 0
 }
 
 // timings are the group's, or the configured ones as long as it is not known.
@@ -256,39 +254,9 @@ func (e *Engine) jittered(in Input) time.Duration {
 	return e.cfg.TickInterval*9/10 + e.cfg.TickInterval/5*time.Duration(h%1024)/1024
 }
 
-// take moves what can be worked on from the queue to the batch: everything,
-// but joins only when the burst that they are part of is over.
-func (e *Engine) take(in Input) {
-	e.batch, e.queue = e.queue, nil
-	e.deferJoins(in)
-}
-
-// deferJoins puts joins back that wait for others.
-func (e *Engine) deferJoins(in Input) {
-	if !e.joinsWait(in) {
-		return
-	}
-	var now, later []waiting
-	for _, w := range e.batch {
-		if isJoin(w) {
-			later = append(later, w)
-		} else {
-			now = append(now, w)
-		}
-	}
-	e.batch, e.queue = now, append(later, e.queue...)
-}
-
-// joinsWait reports whether joins are to be collected: nothing is granted yet,
-// and another one may be on its way.
-func (e *Engine) joinsWait(in Input) bool {
-	return e.view != nil && !e.view.Granted() && in.Mono < e.joinsDue()
-}
-
-func (e *Engine) joinsDue() time.Duration { return min(e.lastJoin+joinQuiet, e.firstJoin+joinMax) }
-
 // work answers the batch from the cached state, with one round trip.
 func (e *Engine) work(in Input) {
+	e.joinTheBurst()
 	e.dropOld(in)
 	e.deferJoins(in)
 	if !e.ticking && len(e.batch) == 0 {
@@ -393,7 +361,7 @@ func (e *Engine) renew(in Input, answers []group.Answer) {
 func (e *Engine) save(in Input, next group.State, resp group.Response, events []group.Event) {
 	body, err := group.Encode(&next)
 	if err != nil {
-		e.fail(err)
+		e.unwritable(in, err)
 		return
 	}
 	v := resp.View
@@ -413,6 +381,27 @@ func (e *Engine) save(in Input, next group.State, resp group.Response, events []
 	if e.cfg.Rules.Off(rules.SaveBeforeAnswer) {
 		e.answerAll(in, e.batch, resp.Answers)
 		e.batch, e.saving.asked, e.saving.resp.Answers = nil, nil, nil
+	}
+}
+
+// unwritable goes on after a state that cannot be saved. If members were to join,
+// they are refused, so that a full group goes on with those that it has.
+func (e *Engine) unwritable(in Input, err error) {
+	members := len(e.batch)
+	e.batch = slices.DeleteFunc(e.batch, func(w waiting) bool {
+		if isJoin(w) {
+			e.answer(w.id, protocol.NewHeartbeatResponse(w.q, protocol.StatusInvalidRequest,
+				"the group's record has no room for another member: use fewer shards or members, or shorter names", e.timings()))
+		}
+		return isJoin(w)
+	})
+	switch {
+	case len(e.batch) == members:
+		e.fail(err)
+	case len(e.batch) == 0 && !e.ticking:
+		e.endCycle()
+	default:
+		e.apply(in)
 	}
 }
 
@@ -524,7 +513,7 @@ func (e *Engine) setWake(in Input) {
 	if e.phase == idle {
 		next = e.nextTick
 		if slices.ContainsFunc(e.queue, isJoin) && e.joinsWait(in) {
-			next = min(next, e.joinsDue())
+			next = min(next, e.burst.due())
 		}
 	}
 	if until, any := e.holds.next(); any {

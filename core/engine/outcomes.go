@@ -132,7 +132,7 @@ func (e *Engine) saved(in Input, h Saved) {
 		e.collided = true
 		e.again()
 	case Refused:
-		e.fail(h.Err)
+		e.unwritable(in, h.Err)
 	default:
 		// It may have been written: the load shows it, and every command can be
 		// applied again.

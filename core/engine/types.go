@@ -27,11 +27,6 @@ const (
 	maxQueue = 4 * protocol.MaxMembers
 	// maxAttempts bounds how often one batch is applied.
 	maxAttempts = 5
-	// joinQuiet and joinMax: while nothing is granted, joins wait until none has
-	// arrived for joinQuiet, at most joinMax after the first, so that a group
-	// that starts up hands each shard out once.
-	joinQuiet = 50 * time.Millisecond
-	joinMax   = 150 * time.Millisecond
 	// reportEvery bounds how often a member's report is written.
 	reportEvery = time.Second
 )

@@ -267,7 +267,7 @@ func (w *world) carryOut(n *node, effect Effect) Happening {
 		return w.reply(n, "save", func() Happening { return w.save(n, e) })
 	case Ensure:
 		w.say("%s asks for the group", n.name)
-		return Ensured{Err: w.ensure}
+		return w.reply(n, "ensure", func() Happening { return Ensured{Err: w.ensure} })
 	}
 	return nil
 }
