@@ -23,7 +23,7 @@ func (a *api) logRequests(c *gin.Context) {
 	}
 	a.log.DebugContext(c.Request.Context(), "request",
 		"method", c.Request.Method, "route", c.FullPath(), "path", c.Request.URL.Path, "status", c.Writer.Status(),
-		"bytes", c.Writer.Size(), "duration", time.Since(start), "user", user)
+		"bytes", c.Writer.Size(), "duration_ms", float64(time.Since(start).Microseconds())/1000, "user", user)
 }
 
 // recoverPanics answers 500 for a handler that panics, and logs where.

@@ -205,7 +205,7 @@ func (s *Server) serve() error {
 // what is held at the same time: the server waits for those answers.
 func (s *Server) shutdown(ctx context.Context) error {
 	limit := s.cfg.Server.ShutdownTimeout
-	s.log.InfoContext(ctx, "coordinator shuts down", "at_most", limit)
+	s.log.InfoContext(ctx, "coordinator shuts down", "at_most", limit.String())
 	ctx, done := context.WithTimeoutCause(ctx, limit, fmt.Errorf("requests were under way for longer than server.shutdown-timeout (%s) and were cut off", limit))
 	defer done()
 	var closing sync.WaitGroup

@@ -411,26 +411,35 @@ func TestRedisKeepsEverything(t *testing.T) {
 // is back everything goes on.
 func TestRedisAwayAndBack(t *testing.T) {
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	r := run(t, settings(t, "coordinator.redis.url="+redis.URL), Options{})
+	r := run(t, settings(t, "coordinator.redis.url="+redis.URL, "coordinator.loop.tick-interval=100ms",
+		"coordinator.heartbeat-interval=300ms", "coordinator.member-lease-ttl=2s", "coordinator.rebalance-timeout=5s"), Options{})
 	r.mustCall(t, "POST", "/coord/v1/streams/orders", create, 201)
 	joined := decode(t, r.mustCall(t, "POST", beat, heartbeat(t, nil), 200))
-	steady := heartbeat(t, func(q *protocol.Heartbeat) {
-		q.MemberEpoch, q.MetadataVersion, q.OwnedShards = joined.MemberEpoch, joined.MetadataVersion, protocol.Shards{0, 1}
-	})
+	// steady is the heartbeat of a member that owns both shards and does as the
+	// last answer said.
+	steady := func(last protocol.HeartbeatResponse) string {
+		return heartbeat(t, func(q *protocol.Heartbeat) {
+			q.MemberEpoch, q.MetadataVersion, q.OwnedShards = last.MemberEpoch, last.MetadataVersion, protocol.Shards{0, 1}
+		})
+	}
 	redis.Stop()
 	eventually(t, "the outage is seen", func() bool {
 		status, _ := r.call(t, "GET", "/health/ready", "")
 		return status == 503
 	})
-	if got := decode(t, r.mustCall(t, "POST", beat, steady, 200)); got.Status != protocol.StatusRetry || got.MemberEpoch != joined.MemberEpoch {
+	if got := decode(t, r.mustCall(t, "POST", beat, steady(joined), 200)); got.Status != protocol.StatusRetry || got.MemberEpoch != joined.MemberEpoch {
 		t.Errorf("while Redis was away the member was answered %+v", got)
 	}
 	if status, answer := r.call(t, "GET", "/coord/v1/streams/orders", ""); status != 503 || !strings.Contains(answer, "STORE_UNAVAILABLE") {
 		t.Errorf("while Redis was away a read was answered %d %s", status, answer)
 	}
 	redis.Start()
+	last := joined
 	eventually(t, "the member goes on", func() bool {
-		got := decode(t, r.mustCall(t, "POST", beat, steady, 200))
+		got := decode(t, r.mustCall(t, "POST", beat, steady(last), 200))
+		if got.Status.RenewsLease() {
+			last = got
+		}
 		return got.Status == protocol.StatusOK && len(got.Assignment.AssignedShards) == 2
 	})
 	eventually(t, "it is ready again", func() bool {
