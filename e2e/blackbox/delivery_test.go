@@ -1,0 +1,71 @@
+package blackbox
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A file of 100,000 lines goes through eight shards and three consumers, one of
+// which is killed midway. Every line comes out, and the lines of each key in
+// their order.
+func TestEveryLineComesOutThoughAConsumerIsKilled(t *testing.T) {
+	const (
+		keys, perKey = 1000, 100
+		shards       = 8
+		limit        = time.Minute
+	)
+	redis := startRedis(t)
+	c := startCoordinator(t, "--redis", redis.url)
+	c.createStream("orders", shards)
+	k := tools{t: t, coordinators: []string{c.url}, redis: redis, stream: "orders"}
+	file := filepath.Join(t.TempDir(), "orders.ndjson")
+	lines := writeLines(t, file, keys, perKey)
+	began := time.Now()
+
+	j := newJournal(t)
+	killed, others := k.consume("killed", j), []*process{k.consume("first", j), k.consume("second", j)}
+	eventually(t, limit, "each consumer holds shards", func() bool {
+		members, held := c.holders("orders", "billing")
+		return members == 3 && held == shards
+	})
+	produce := k.produce(nil, file)
+
+	eventually(t, limit, "a fifth of the lines came out", func() bool { return j.count() > len(lines)/5 })
+	killed.kill()
+	atKill, killedAt := j.count(), time.Now()
+	if atKill >= len(lines) {
+		t.Fatal("all lines were out before the consumer was killed, so the kill proved nothing")
+	}
+
+	if code := produce.wait(limit); code != 0 {
+		t.Fatalf("rsc produce exited with %d", code)
+	}
+	stored := redis.stored("orders", shards)
+	eventually(t, limit-time.Since(began), "all lines came out", func() bool { return j.take() == len(lines) })
+	took, tookOver := time.Since(began), time.Since(killedAt)
+	eventually(t, 10*time.Second, "everything is acknowledged", func() bool { return redis.unacknowledged("orders", shards, "billing") == 0 })
+	for _, other := range others {
+		other.stop()
+		other.expectLog("consume: member=")
+	}
+	j.take()
+
+	j.expectOrder()
+	j.expectAll(lines)
+	for payload, times := range stored {
+		if times != 1 || lines[payload] != 1 {
+			t.Errorf("stored %d times: %s", times, payload)
+		}
+	}
+	if len(stored) != len(lines) {
+		t.Errorf("%d of %d lines are stored", len(stored), len(lines))
+	}
+	t.Logf("lines=%d stored=%d printed=%d duplicates=%d lost=%d out_of_order=%d", len(lines), len(stored), j.lines, j.duplicates(), len(lines)-len(j.payloads), len(j.disorder))
+	t.Logf("at the kill %d lines were out; the last line came %s after it, %s after the start", atKill, tookOver.Round(time.Millisecond), took.Round(time.Millisecond))
+	t.Log("counted: the lines of the file as they were written; XRANGE over all shards; the lines that all consumers appended to one file, " +
+		"by payload; the order of a key is that of its lines' first occurrences in that file; at the end XINFO GROUPS says pending 0 and lag 0")
+	if took > limit {
+		t.Errorf("it took %s, must be under %s", took, limit)
+	}
+}
