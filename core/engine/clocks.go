@@ -20,6 +20,9 @@ type clocks struct {
 	revokes  map[revocation]time.Duration
 	// epoch is the group epoch last seen.
 	epoch protocol.Epoch
+	// jump is the correction that is open, since when.
+	jump      protocol.Epoch
+	jumpSince time.Duration
 }
 
 type lease struct {
@@ -47,6 +50,7 @@ func (c *clocks) observe(now, gap time.Duration, instance string, v *group.View,
 		if missed || instance != c.instance {
 			clear(c.leases)
 			clear(c.revokes)
+			c.jump = 0
 			forgot = true
 		}
 	}
@@ -91,6 +95,9 @@ func (c *clocks) adopt(now time.Duration, v *group.View) {
 		clear(c.revokes)
 	}
 	c.epoch = v.State.GroupEpoch
+	if k := v.State.Correction; k != nil && k.Jump != c.jump {
+		c.jump, c.jumpSince = k.Jump, now
+	}
 	pending := v.Revocations()
 	for r := range c.revokes {
 		if _, there := pending[group.Revocation{Life: r.life, Epoch: r.epoch}]; !there {
@@ -126,6 +133,15 @@ func (c *clocks) verdicts(now time.Duration, v *group.View) (expired map[string]
 		}
 	}
 	return expired, overdue
+}
+
+// corrected returns the jump of the correction that has been open for a lease
+// time here, 0 for none.
+func (c *clocks) corrected(now time.Duration, v *group.View) protocol.Epoch {
+	if k := v.State.Correction; k != nil && k.Jump == c.jump && now-c.jumpSince >= v.State.Timings.Lease {
+		return k.Jump
+	}
+	return 0
 }
 
 // relied names the stamps that an expiry rests on.

@@ -26,6 +26,14 @@ type Engine struct {
 	// fresh is true when known was confirmed in this cycle.
 	fresh bool
 
+	// seen is the latest that was ever adopted, also when the cache was dropped.
+	seen seen
+	// correction is to be opened with the next change.
+	correction *group.Correct
+	// lastReport is when a member's report last opened a correction.
+	lastReport time.Duration
+	reportSeen bool
+
 	clocks  clocks
 	reports map[string]*reported
 
@@ -49,6 +57,14 @@ type Engine struct {
 	nextTick time.Duration
 	ticking  bool
 	wake     time.Duration
+}
+
+// seen is what a coordinator knows of a group's past.
+type seen struct {
+	save    group.Save
+	created time.Time
+	epoch   protocol.Epoch
+	version int64
 }
 
 type phase uint8
@@ -259,12 +275,14 @@ func (e *Engine) work(in Input) {
 	e.joinTheBurst()
 	e.dropOld(in)
 	e.deferJoins(in)
-	if !e.ticking && len(e.batch) == 0 {
-		e.endCycle()
-		return
-	}
-	if !e.ticking && e.steady(in) {
-		return
+	if e.correction == nil && !e.ticking {
+		if len(e.batch) == 0 {
+			e.endCycle()
+			return
+		}
+		if e.steady(in) {
+			return
+		}
 	}
 	e.apply(in)
 }
@@ -301,13 +319,18 @@ func (e *Engine) steady(in Input) bool {
 
 // apply runs the batch, and the verdicts of a tick, through the group's rules.
 func (e *Engine) apply(in Input) {
-	cmd := make(group.Batch, 0, len(e.batch)+1)
+	cmd := make(group.Batch, 0, len(e.batch)+2)
+	if e.correction != nil {
+		cmd = append(cmd, *e.correction)
+	}
 	for _, w := range e.batch {
 		cmd = append(cmd, group.Beat{Request: w.q})
 	}
 	input := group.Input{Now: in.Now, ID: in.ID, View: e.view, Rules: e.cfg.Rules}
+	input.MayCorrect = !e.reportSeen || in.Mono-e.lastReport >= e.timings().Lease
 	if e.ticking {
 		input.Expired, input.Overdue = e.clocks.verdicts(in.Mono, e.view)
+		input.Corrected = e.clocks.corrected(in.Mono, e.view)
 		cmd = append(cmd, group.Tick{})
 	}
 	next, resp, events, err := group.Apply(*e.view.State, input, cmd)
@@ -319,7 +342,15 @@ func (e *Engine) apply(in Input) {
 		e.unchanged(in, resp, events)
 		return
 	}
+	if e.correction == nil && slices.ContainsFunc(events, opensCorrection) {
+		e.reportSeen, e.lastReport = true, in.Mono
+	}
 	e.save(in, next, resp, events)
+}
+
+func opensCorrection(e group.Event) bool {
+	_, opens := e.(group.CorrectionOpened)
+	return opens
 }
 
 // unchanged answers a batch that leaves the state as it is.
@@ -359,14 +390,15 @@ func (e *Engine) renew(in Input, answers []group.Answer) {
 }
 
 func (e *Engine) save(in Input, next group.State, resp group.Response, events []group.Event) {
-	body, err := group.Encode(&next)
-	if err != nil {
-		e.unwritable(in, err)
-		return
-	}
 	v := resp.View
 	if v == nil {
 		v = group.NewView(&next)
+	}
+	v.State.Saving(group.Save{Revision: e.known.Revision + 1, Nonce: in.ID}, e.known.Instance)
+	body, err := group.Encode(v.State)
+	if err != nil {
+		e.unwritable(in, err)
+		return
 	}
 	stamps, reports := e.proofs(in, e.batch, resp.Answers)
 	e.saving = &pendingSave{
@@ -398,7 +430,7 @@ func (e *Engine) unwritable(in Input, err error) {
 	switch {
 	case len(e.batch) == members:
 		e.fail(err)
-	case len(e.batch) == 0 && !e.ticking:
+	case len(e.batch) == 0 && !e.ticking && e.correction == nil:
 		e.endCycle()
 	default:
 		e.apply(in)
@@ -470,6 +502,10 @@ func (e *Engine) answerAll(in Input, asked []waiting, answers []group.Answer) {
 // adopt makes a stored state the cached one.
 func (e *Engine) adopt(v *group.View, at Version) {
 	e.view, e.known, e.absent = v, at, false
+	e.seen = seen{
+		save: group.Save{Revision: at.Revision, Nonce: at.Nonce}, created: v.State.CreatedAt,
+		epoch: max(e.seen.epoch, v.State.Counter), version: max(e.seen.version, v.State.MetadataVersion),
+	}
 	for life := range e.reports {
 		if _, there := v.Life(life); !there {
 			delete(e.reports, life)

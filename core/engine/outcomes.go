@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -29,6 +30,11 @@ func (e *Engine) loaded(in Input, l Loaded) {
 			return
 		}
 		e.landed(l.Version)
+		// One that could not be saved yet stays due, unless another coordinator
+		// has opened one.
+		if k := e.wentBackwards(&state, l.Version.Instance); k != nil || state.Correction != nil {
+			e.correction = k
+		}
 		e.adopt(group.NewView(&state), l.Version)
 	}
 	if e.clocks.observe(in.Mono, e.gap(), l.Version.Instance, e.view, l.Stamps) || moved {
@@ -45,6 +51,23 @@ func (e *Engine) landed(found Version) {
 	if e.saving != nil && e.saving.save.Nonce == found.Nonce {
 		e.do(Publish{e.saving.events})
 	}
+}
+
+// wentBackwards returns the correction to open if the state that was found
+// cannot have followed on what was seen before: another instance of the store
+// answers than the one it was saved in, or the last save that this coordinator
+// saw is not among its last ones.
+func (e *Engine) wentBackwards(found *group.State, instance string) *group.Correct {
+	cmd := group.Correct{Seen: e.seen.epoch, SeenVersion: e.seen.version}
+	switch {
+	case found.Instance != "" && found.Instance != instance && e.cfg.Rules.On(rules.InstanceIsNoticed):
+		cmd.Reason = "another instance of the store answers, which may have lost the last writes"
+	case e.seen.save.Revision > 0 && e.seen.created.Equal(found.CreatedAt) && !found.Remembers(e.seen.save) && e.cfg.Rules.On(rules.RingIsCompared):
+		cmd.Reason = "the store has lost writes that this coordinator has seen"
+	default:
+		return nil
+	}
+	return &cmd
 }
 
 // gap is how long polling may pause before what was seen earlier no longer
@@ -122,6 +145,7 @@ func (e *Engine) saved(in Input, h Saved) {
 	switch h.Outcome {
 	case Done:
 		e.adopt(s.view, h.Version)
+		e.correction = nil
 		e.clocks.adopt(in.Mono, e.view)
 		e.clocks.renewed(in.Mono, s.save.Stamps)
 		e.answerAll(in, s.asked, s.resp.Answers)

@@ -23,6 +23,12 @@ type Input struct {
 	// been pending, on the clock of the coordinator that acts, for longer than
 	// the rebalance timeout and the lease.
 	Overdue map[string]protocol.Epoch
+	// Corrected is the jump of a correction that has been open for a lease time
+	// on the clock of the coordinator that acts; 0 for none.
+	Corrected protocol.Epoch
+	// MayCorrect allows a member's report to open a correction: at most once per
+	// lease time.
+	MayCorrect bool
 	// View may hold the index of the state that is given, if there is one, so
 	// that it need not be built again.
 	View *View
@@ -181,6 +187,8 @@ func (c *change) run(cmd Command) {
 		c.beat(cmd.Request)
 	case Tick:
 		c.tick()
+	case Correct:
+		c.correct(cmd)
 	}
 }
 
@@ -287,6 +295,7 @@ func (c *change) tick() {
 			c.end(life, EndFenced, "it did not let go of a revoked shard within the rebalance timeout")
 		}
 	}
+	c.endCorrection()
 }
 
 // suspects returns the lives that there is a verdict on, in order.

@@ -31,6 +31,20 @@ type record struct {
 	Ledger          columns        `json:"ledger"`
 	Target          []int32        `json:"target"`
 	Ended           []tombstone    `json:"ended"`
+	Instance        string         `json:"instance,omitempty"`
+	Ring            []saved        `json:"ring,omitempty"`
+	Correction      *correction    `json:"correction,omitempty"`
+}
+
+type saved struct {
+	Revision int64  `json:"revision"`
+	Nonce    string `json:"nonce"`
+}
+
+type correction struct {
+	Jump     protocol.Epoch `json:"jump"`
+	Reason   string         `json:"reason"`
+	OpenedAt time.Time      `json:"openedAt"`
 }
 
 type timings struct {
@@ -48,6 +62,7 @@ type life struct {
 	JoinEpoch   protocol.Epoch `json:"joinEpoch"`
 	Acked       protocol.Epoch `json:"acked"`
 	Epoch       protocol.Epoch `json:"epoch"`
+	InSync      bool           `json:"inSync,omitempty"`
 	JoinedAt    time.Time      `json:"joinedAt"`
 }
 
@@ -84,10 +99,18 @@ func Encode(s *State) ([]byte, error) {
 		Ledger: columns{Base: lowest(s) - 1, Holder: s.Ledger.Holder, Grant: make([]protocol.Epoch, len(s.Ledger.Grant)), Revoke: [][2]int64{}},
 		Target: s.Target,
 		Ended:  make([]tombstone, len(s.Ended)),
+
+		Instance: s.Instance,
+	}
+	for _, w := range s.Ring {
+		r.Ring = append(r.Ring, saved(w))
+	}
+	if k := s.Correction; k != nil {
+		r.Correction = &correction{k.Jump, k.Reason, k.OpenedAt.UTC()}
 	}
 	for i := range s.Lives {
 		l := &s.Lives[i]
-		r.Lives[i] = life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.JoinedAt.UTC()}
+		r.Lives[i] = life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.JoinedAt.UTC()}
 	}
 	for i, t := range s.Ended {
 		r.Ended[i] = tombstone{t.Member, t.Incarnation, t.Reason, t.At.UTC()}
@@ -139,8 +162,8 @@ func Decode(body []byte) (State, error) {
 		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has schema version %d, this coordinator reads %d: use the release that wrote it",
 			r.StreamPrefix, r.ConsumerGroup, r.SchemaVersion, SchemaVersion)
 	}
-	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > maxLives {
-		return State{}, corrupt(&r, "has %d shards and %d members", len(r.Ledger.Grant), len(r.Lives))
+	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > maxLives || len(r.Ring) > RingSize {
+		return State{}, corrupt(&r, "has %d shards, %d members and remembers %d saves", len(r.Ledger.Grant), len(r.Lives), len(r.Ring))
 	}
 	s := State{
 		Stream: r.StreamPrefix, Group: r.ConsumerGroup, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
@@ -159,13 +182,21 @@ func Decode(body []byte) (State, error) {
 		},
 		Target: r.Target,
 		Ended:  make([]Tombstone, len(r.Ended)),
+
+		Instance: r.Instance,
+	}
+	for _, w := range r.Ring {
+		s.Ring = append(s.Ring, Save(w))
+	}
+	if k := r.Correction; k != nil {
+		s.Correction = &Correction{k.Jump, k.Reason, k.OpenedAt}
 	}
 	for i, l := range r.Lives {
 		state := slices.Index(lifeStates[:], l.State)
 		if state < 0 {
 			return State{}, corrupt(&r, "has member %q in the unknown state %q", l.Member, l.State)
 		}
-		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.JoinedAt}
+		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.JoinedAt}
 	}
 	for i, t := range r.Ended {
 		s.Ended[i] = Tombstone(t)
@@ -194,7 +225,7 @@ func Decode(body []byte) (State, error) {
 // one may lie in a year that has too many digits in UTC.
 func (s *State) writable() bool {
 	odd := func(t time.Time) bool { y := t.UTC().Year(); return y < 0 || y > 9999 }
-	return !odd(s.CreatedAt) && !odd(s.UpdatedAt) &&
+	return !odd(s.CreatedAt) && !odd(s.UpdatedAt) && (s.Correction == nil || !odd(s.Correction.OpenedAt)) &&
 		!slices.ContainsFunc(s.Lives, func(l Life) bool { return odd(l.JoinedAt) }) &&
 		!slices.ContainsFunc(s.Ended, func(t Tombstone) bool { return odd(t.At) })
 }

@@ -281,6 +281,7 @@ func (c *change) leave(q *protocol.Heartbeat) {
 		c.asked = append(c.asked, asked{q: q, status: protocol.StatusOK})
 		return
 	}
+	c.notice(q, life)
 	// An old client that has adopted -1 repeats it for ever; it does not keep
 	// what it held unless it reports work in flight.
 	c.accept(q, life, first || !l.Legacy || undrained)
@@ -338,12 +339,11 @@ func (c *change) steady(q *protocol.Heartbeat) {
 	if !c.on(rules.OlderEpochIsValid) {
 		oldest = l.Epoch
 	}
-	switch {
-	case q.MemberEpoch < oldest && (c.on(rules.StaleIsRefused) || !c.on(rules.OlderEpochIsValid)):
+	if q.MemberEpoch < oldest && (c.on(rules.StaleIsRefused) || !c.on(rules.OlderEpochIsValid)) {
 		c.verdict(q, protocol.StatusFencedEpoch, "epoch %d is over, the member has acknowledged %d", q.MemberEpoch, oldest)
 		return
-	case q.MemberEpoch > l.Epoch:
-		c.verdict(q, protocol.StatusInvalidRequest, "memberEpoch: is %d, the member was given %d at most", q.MemberEpoch, l.Epoch)
+	}
+	if c.reported(q, life) {
 		return
 	}
 	if q.MemberEpoch > l.Acked {
@@ -361,6 +361,7 @@ func (c *change) steady(q *protocol.Heartbeat) {
 		return
 	}
 	c.apply(q, life)
+	c.notice(q, life)
 	c.accept(q, life, true)
 }
 

@@ -27,7 +27,9 @@ func (c *change) reconcile() {
 				c.newEpoch(holder)
 			}
 		case holder == None:
-			c.grant(shard, target)
+			if c.s.Correction == nil || !c.on(rules.CorrectionGrantsNothing) {
+				c.grant(shard, target)
+			}
 		case l.Revoke[shard] == 0 && c.s.Lives[holder].State == Active:
 			epoch := c.newEpoch(holder)
 			l.Revoke[shard] = epoch

@@ -37,6 +37,14 @@ type State struct {
 	StreamVersion int64
 	// Timings are what every coordinator and member of this group obeys.
 	Timings protocol.Timings
+	// Instance is the instance of the store that the state was last saved in,
+	// Ring its last saves, oldest first: by both a coordinator notices that the
+	// store went backwards. They are set by whoever saves.
+	Instance string
+	Ring     []Save
+	// Correction is open while the group makes sure, after the store went
+	// backwards, who reads what; nil otherwise.
+	Correction *Correction
 	// Lives are the incarnations that are alive, and those that ended but may
 	// still be reading; in the order of their joining.
 	Lives []Life
@@ -58,6 +66,45 @@ type Ledger struct {
 	// Revoke is the member epoch in which it was taken away again while the
 	// holder has not let go yet; 0 where nothing is revoked.
 	Revoke []protocol.Epoch
+}
+
+// Save names one save of the state.
+type Save struct {
+	Revision int64
+	Nonce    string
+}
+
+// RingSize bounds State.Ring.
+const RingSize = 64
+
+// Remembers reports whether the state can have followed on an earlier save: it
+// is in the ring, or too old to be.
+func (s *State) Remembers(w Save) bool {
+	return len(s.Ring) == 0 || w.Revision < s.Ring[0].Revision || slices.Contains(s.Ring, w)
+}
+
+// Saving notes the save that will write the state, in a copy of the ring.
+func (s *State) Saving(w Save, instance string) {
+	old := s.Ring
+	if len(old) >= RingSize {
+		old = old[len(old)-RingSize+1:]
+	}
+	s.Ring = append(slices.Clone(old), w)
+	s.Instance = instance
+}
+
+// Correction is what is open after the store went backwards: writes were lost,
+// so the ledger may not know of shards that are being read. Until it ends no
+// shard is granted, and members are told to keep only what both they and the
+// ledger say is theirs.
+type Correction struct {
+	// Jump is an epoch above everything that was stored, seen or reported when
+	// the correction was opened. It ends when every live member has sent one that
+	// is at least as high.
+	Jump protocol.Epoch
+	// Reason says how it was noticed; OpenedAt is for people.
+	Reason   string
+	OpenedAt time.Time
 }
 
 // LifeState says how an incarnation stands.
@@ -89,6 +136,9 @@ type Life struct {
 	JoinEpoch protocol.Epoch
 	Acked     protocol.Epoch
 	Epoch     protocol.Epoch
+	// InSync is true, during a correction, once the member has sent an epoch
+	// after the jump and reported nothing that the ledger does not give it.
+	InSync bool
 	// JoinedAt is for people.
 	JoinedAt time.Time
 }

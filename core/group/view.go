@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -20,6 +21,9 @@ type View struct {
 	// held and pending list shards by life, ascending: those of life i are
 	// list[start[i]:start[i+1]].
 	held, pending byLife
+	// trusting leaves out the rule that an answer during a correction carries
+	// only what the request says it owns; in tests only.
+	trusting bool
 }
 
 type byLife struct {
@@ -142,8 +146,13 @@ func (v *View) Answer(q *protocol.Heartbeat, key string) protocol.HeartbeatRespo
 	r.MemberEpoch = l.Epoch
 	held := v.held.of(life)
 	r.Assignment.AssignedShards = make([]protocol.AssignedShard, 0, len(held))
+	keep := v.kept(q)
+	draining := false
 	for _, shard := range held {
-		if s.Ledger.Revoke[shard] == 0 {
+		switch {
+		case s.Ledger.Revoke[shard] != 0:
+			draining = true
+		case keep == nil || keep[protocol.ShardIndex(shard)]:
 			r.Assignment.AssignedShards = append(r.Assignment.AssignedShards,
 				protocol.AssignedShard{Shard: protocol.ShardIndex(shard), Epoch: s.Ledger.Grant[shard]})
 		}
@@ -153,7 +162,27 @@ func (v *View) Answer(q *protocol.Heartbeat, key string) protocol.HeartbeatRespo
 	for i, shard := range pending {
 		r.Assignment.PendingShards[i] = protocol.ShardIndex(shard)
 	}
+	switch {
+	case s.Correction == nil:
+	case q.MetadataVersion != s.MetadataVersion && q.MemberEpoch != protocol.EpochJoin:
+		r.Status = protocol.StatusSyncMetadata
+	case draining || len(pending) > 0:
+		r.Status = protocol.StatusRevokePending
+	}
 	return r
+}
+
+// kept are, during a correction, the shards that a request says it owns: an
+// answer carries no others. nil means that there is no correction.
+func (v *View) kept(q *protocol.Heartbeat) map[protocol.ShardIndex]bool {
+	if v.State.Correction == nil || v.trusting {
+		return nil
+	}
+	keep := make(map[protocol.ShardIndex]bool, len(q.OwnedShards))
+	for _, shard := range q.OwnedShards {
+		keep[shard] = true
+	}
+	return keep
 }
 
 // stamp puts the group's epochs and version on an answer.
@@ -169,7 +198,7 @@ func stamp(r *protocol.HeartbeatResponse, s *State) {
 // at the revision of this state.
 func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 	life, found := v.active(q.MemberID)
-	if !found || q.ProtocolVersion != protocol.Version || q.MemberEpoch <= protocol.EpochJoin || len(q.RevokingShards) > 0 {
+	if !found || v.State.Correction != nil || q.MetadataVersion > v.State.MetadataVersion || q.ProtocolVersion != protocol.Version || q.MemberEpoch <= protocol.EpochJoin || len(q.RevokingShards) > 0 {
 		return Answer{}, false
 	}
 	l, s := &v.State.Lives[life], v.State
@@ -219,6 +248,7 @@ func (c *change) answers(s *State, v *View) ([]Answer, *View) {
 	if v == nil {
 		v = NewView(s)
 	}
+	v.trusting = !c.on(rules.CorrectionKeepsOwned)
 	out := make([]Answer, len(c.asked))
 	for i, a := range c.asked {
 		out[i] = c.answer(v, a)

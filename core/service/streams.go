@@ -217,12 +217,14 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, name
 	}
 	now := c.input().Now
 	state := group.New(s.Prefix, name, s.ShardCount, s.Version, c.cfg.Timings, now)
+	nonce := c.ports.IDs.NewID()
+	state.Saving(group.Save{Revision: 1, Nonce: nonce}, rec.Version.Instance)
 	body, err := group.Encode(&state)
 	if err != nil {
 		return err
 	}
 	_, err = c.ports.Store.SaveGroup(ctx, key, port.GroupSave{
-		Expected: rec.Version, Nonce: c.ports.IDs.NewID(), Body: body,
+		Expected: rec.Version, Nonce: nonce, Body: body,
 		SchemaVersion: group.SchemaVersion, UpdatedAt: now.Format(time.RFC3339Nano),
 	})
 	if err == nil || errors.Is(err, port.ErrConflict) {

@@ -201,6 +201,11 @@ func (c *coordinator) publish(events []group.Event) {
 			c.w.logf("%s: shard %d revoked from %s in %d", c.name, e.Shard, e.Member, e.Epoch)
 		case group.ShardReleased:
 			c.w.logf("%s: shard %d released by %s, %s", c.name, e.Shard, e.Member, e.Cause)
+		case group.CorrectionOpened:
+			c.w.counts.Corrections++
+			c.w.logf("%s: correction %d: %s", c.name, e.Jump, e.Reason)
+		case group.CorrectionEnded:
+			c.w.logf("%s: correction %d has ended", c.name, e.Jump)
 		case group.TargetChanged:
 			c.w.counts.Targets++
 			c.w.counts.Moves += e.Moves

@@ -186,6 +186,7 @@ func (p *process) event(e member.Event, leased bool) {
 	case member.Assigned:
 		p.w.logf("%s reads shard %d (%d)", p.proc, e.Shard, e.Token)
 		p.reading[e.Shard] = e.Token
+		p.w.watch.started(p.w, p.proc, e.Shard, e.Token)
 	case member.Revoked:
 		p.w.logf("%s lets go of shard %d (%d)", p.proc, e.Shard, e.Token)
 		p.letGo(e.Shard, e.Token, false)

@@ -91,6 +91,22 @@ var Shapes = []Shape{
 		Lose: 0.1, Repeat: 0.2, Middle: 0.3, Late: 0.02, Crash: 0.05, Leave: 0.08, Pause: 0.02, Drift: 0.04,
 		CoordPause: 0.02, CoordCrash: 0.02, LostReply: 0.03, MaxWait: 5 * time.Second,
 	},
+	// A store that fails over and loses its last writes, now and then.
+	{
+		Name: "failover", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.08, Repeat: 0.2, Middle: 0.2, Late: 0.01, Crash: 0.03, Leave: 0.04, Pause: 0.03, Drift: 0.04,
+		CoordPause: 0.01, CoordCrash: 0.01, Failover: 0.06, LostReply: 0.02,
+	},
+	// The same under many changes.
+	{
+		Name: "failchurn", Coordinators: 1, Members: 4, Shards: 3, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.12, Repeat: 0.33, Middle: 0.3, Crash: 0.04, Leave: 0.15, Drift: 0.04, Failover: 0.08, MaxWait: 2 * time.Second,
+	},
+	// Stamps alone get lost, with or without another instance.
+	{
+		Name: "liveloss", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.1, Repeat: 0.2, Middle: 0.2, Crash: 0.05, Pause: 0.04, Drift: 0.04, Away: 0.03, LoseStamps: 0.05, Failover: 0.02,
+	},
 	// Nothing but a bad network: here no member may ever be fenced.
 	{
 		Name: "healthy", Coordinators: 3, Members: 4, Shards: 6, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,

@@ -38,6 +38,7 @@ const pastLimit = 64
 func newStore(w *world) *store {
 	s := &store{w: w, instance: 1, stamps: map[string]string{}}
 	g := group.New("s", "g", w.shape.Shards, 1, w.shape.Timings, wallStart)
+	g.Saving(group.Save{Revision: 1, Nonce: "first"}, s.version().Instance)
 	body, err := group.Encode(&g)
 	if err != nil {
 		w.violate("the first state cannot be written: %v", err)

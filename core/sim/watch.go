@@ -24,6 +24,8 @@ type watch struct {
 	// failedOver is when the store last went backwards.
 	failedOver time.Duration
 	readers    map[protocol.ShardIndex]string
+	// used are the highest tokens under which shards were read.
+	used map[protocol.ShardIndex]protocol.Epoch
 	// others are the last processes of each member that ended.
 	others map[string]ending
 }
@@ -123,6 +125,18 @@ func (x *watch) answered(w *world, coordinator string, r *protocol.HeartbeatResp
 			w.violate("%s answers %s with shard %d in epoch %d, which no save gave it", coordinator, r.MemberID, a.Shard, a.Epoch)
 		}
 	}
+}
+
+// started looks at every shard that a process begins to read: its token must be
+// above all under which the shard was ever read.
+func (x *watch) started(w *world, proc string, shard protocol.ShardIndex, token protocol.Epoch) {
+	if x.used == nil {
+		x.used = map[protocol.ShardIndex]protocol.Epoch{}
+	}
+	if token <= x.used[shard] {
+		w.violate("%s reads shard %d under token %d, after %d", proc, shard, token, x.used[shard])
+	}
+	x.used[shard] = max(x.used[shard], token)
 }
 
 // fenced looks at every member that is told that it is over.

@@ -48,6 +48,17 @@ const (
 	ClockStartsWithProcess // a coordinator that has just started counts from then
 	GapRestartsClocks      // after a gap in its polling a coordinator counts anew
 	RequestsAge            // a request that waited too long is not applied
+
+	// 4.7: a store that went backwards.
+	InstanceIsNoticed       // another instance of the store opens a correction
+	RingIsCompared          // so does a save that is missing from the ring
+	ReportIsNoticed         // and a member that knows a later version
+	CorrectionJumps         // epochs jump beyond everything that is known
+	CorrectionGrantsNothing // nothing is granted during a correction
+	CorrectionKeepsOwned    // an answer carries only what the request says it owns
+	CorrectionRenewsTokens  // what a member does not read gets a new token
+	CorrectionWaitsSync     // it ends when every member is in sync
+	CorrectionWaitsLease    // and not before a lease time has passed
 )
 
 // Set is a set of rules that are switched off. The zero value has all on.

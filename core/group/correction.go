@@ -1,0 +1,153 @@
+package group
+
+import (
+	"slices"
+
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// Correct opens a correction: the coordinator that acts has noticed that the
+// store went backwards.
+type Correct struct {
+	// Seen and SeenVersion are the highest epoch and metadata version that this
+	// coordinator knows of.
+	Seen        protocol.Epoch
+	SeenVersion int64
+	// Reason says how it was noticed.
+	Reason string
+}
+
+func (Correct) isCommand() {}
+
+// CorrectionOpened and CorrectionEnded: see Correction.
+type (
+	CorrectionOpened struct {
+		Jump   protocol.Epoch
+		Reason string
+	}
+	CorrectionEnded struct{ Jump protocol.Epoch }
+)
+
+func (CorrectionOpened) isEvent() {}
+func (CorrectionEnded) isEvent()  {}
+
+const (
+	// A correction moves the epochs beyond everything known by minJump, and to at
+	// least epochsPerMs for each millisecond since the group's creation. Epochs are
+	// drawn much more slowly than that, so the second is above what was drawn by
+	// others and lost before anybody here saw it; an earlier correction that was
+	// lost as well is not repeated with the same numbers. A wrong clock costs only
+	// this second line.
+	minJump     = 1 << 16
+	epochsPerMs = 1 << 10
+	// maxReportJump bounds how far a member's report may lie above what is
+	// stored; a number beyond it is a mistake or an attack.
+	maxReportJump = 1 << 32
+)
+
+// correct opens a correction, or a new one in place of one that is open. Numbers
+// may be learned from what was seen or reported, ownership never.
+func (c *change) correct(cmd Correct) {
+	if c.on(rules.CorrectionJumps) {
+		age := max(0, c.in.Now.Sub(c.s.CreatedAt).Milliseconds())
+		c.s.Counter = max(
+			max(c.s.Counter, cmd.Seen, protocol.Epoch(cmd.SeenVersion))+minJump,
+			protocol.Epoch(c.s.CreatedAt.UnixMilli()+age*epochsPerMs),
+		)
+		c.s.MetadataVersion = max(c.s.MetadataVersion, cmd.SeenVersion)
+	}
+	c.changed = true
+	c.membership = true
+	c.s.Correction = &Correction{Jump: c.draw(), Reason: cmd.Reason, OpenedAt: c.in.Now}
+	for i := range c.s.Lives {
+		if l := &c.s.Lives[i]; l.State != Over {
+			l.InSync = false
+			delete(c.drawn, int32(i))
+			c.newEpoch(int32(i))
+		}
+	}
+	c.emit(CorrectionOpened{Jump: c.s.Correction.Jump, Reason: cmd.Reason})
+}
+
+// reported opens a correction if a member's report shows that the store went
+// backwards: it knows a metadata version that was never stored. It reports
+// whether the request is to be refused instead.
+func (c *change) reported(q *protocol.Heartbeat, life int32) (refused bool) {
+	l := &c.s.Lives[life]
+	switch {
+	case q.MetadataVersion <= c.s.MetadataVersion || !c.on(rules.ReportIsNoticed):
+		if q.MemberEpoch > l.Epoch {
+			c.verdict(q, protocol.StatusInvalidRequest, "memberEpoch: is %d, the member was given %d at most", q.MemberEpoch, l.Epoch)
+			return true
+		}
+		return false
+	case q.MetadataVersion-c.s.MetadataVersion > maxReportJump || int64(q.MemberEpoch-l.Epoch) > maxReportJump:
+		c.verdict(q, protocol.StatusInvalidRequest, "metadataVersion: is %d, far above the %d that is stored", q.MetadataVersion, c.s.MetadataVersion)
+		return true
+	case !c.in.MayCorrect:
+		c.verdict(q, protocol.StatusRetry, "the store may have gone backwards, which is being looked into: repeat the request")
+		return true
+	}
+	c.in.MayCorrect = false
+	c.correct(Correct{Seen: q.MemberEpoch, SeenVersion: q.MetadataVersion, Reason: "a member knows a later metadata version than the store"})
+	return false
+}
+
+// notice keeps book, during a correction, of whether a member is in sync: it has
+// sent an epoch after the jump and reports nothing that the ledger does not give
+// it.
+func (c *change) notice(q *protocol.Heartbeat, life int32) {
+	if c.s.Correction == nil {
+		return
+	}
+	l := &c.s.Lives[life]
+	sync := q.MemberEpoch >= c.s.Correction.Jump || q.MemberEpoch == protocol.EpochLeave
+	sync = sync && !slices.ContainsFunc(q.OwnedShards, func(s protocol.ShardIndex) bool { return !c.heldBy(int(s), life) })
+	for i := range q.RevokingShards {
+		if r := &q.RevokingShards[i]; !r.Terminal() && !c.heldBy(int(r.Shard), life) {
+			sync = false
+		}
+	}
+	if sync != l.InSync {
+		l.InSync = sync
+		c.changed = true
+	}
+	if q.MemberEpoch >= c.s.Correction.Jump && c.on(rules.CorrectionRenewsTokens) {
+		c.retoken(q, life)
+	}
+}
+
+// retoken gives a new token to the shards that the ledger gives a member and
+// that it does not read: somebody else may have read them under a later token
+// that was lost.
+func (c *change) retoken(q *protocol.Heartbeat, life int32) {
+	for _, held := range c.mayHold(life) {
+		shard := int(held)
+		if !c.heldBy(shard, life) || c.s.Ledger.Revoke[shard] != 0 || c.s.Ledger.Grant[shard] >= c.s.Correction.Jump ||
+			slices.Contains(q.OwnedShards, protocol.ShardIndex(shard)) {
+			continue
+		}
+		epoch := c.newEpoch(life)
+		c.ledger().Grant[shard] = epoch
+		c.emit(ShardGranted{Shard: protocol.ShardIndex(shard), Member: q.MemberID, Epoch: epoch})
+	}
+}
+
+// endCorrection ends a correction that has been open for a lease time on the
+// clock of the coordinator that acts, once every live member is in sync.
+func (c *change) endCorrection() {
+	k := c.s.Correction
+	if k == nil {
+		return
+	}
+	if c.in.Corrected != k.Jump && c.on(rules.CorrectionWaitsLease) {
+		return
+	}
+	if c.on(rules.CorrectionWaitsSync) && slices.ContainsFunc(c.s.Lives, func(l Life) bool { return l.State != Over && !l.InSync }) {
+		return
+	}
+	c.s.Correction = nil
+	c.changed, c.moved = true, true
+	c.emit(CorrectionEnded{Jump: k.Jump})
+}
