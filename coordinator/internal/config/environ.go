@@ -16,6 +16,7 @@ const ownPrefix = "COORDINATOR_"
 // than the file, which may place them as it likes.
 var documented = map[string]string{
 	"REDIS_STREAM_COORDINATOR_ADMIN_PASSWORD": "coordinator.api.admin-password",
+	"REDIS_URL":      "coordinator.redis.url",
 	"REDIS_PASSWORD": "coordinator.redis.password",
 }
 

@@ -80,13 +80,26 @@ func (l *loader) layer(values map[string]value) {
 			continue
 		}
 		known[key], l.source[key] = v.raw, v.source
-		// A layer that gives an address with a port means that port.
-		if _, both := values["server.port"]; key == "server.address" && !both && hasPort(v.raw) {
-			known["server.port"], l.source["server.port"] = 0, v.source
+		for _, s := range stronger {
+			if _, both := values[s.than]; s.key == key && !both && s.when(v.raw) {
+				known[s.than], l.source[s.than] = s.none, v.source
+			}
 		}
 	}
 	// The only error of this provider is a bug: it reads a map.
 	l.bad = append(l.bad, l.given.Load(confmap.Provider(known, "."), nil))
+}
+
+// stronger lists settings that say the same as another in other words, and count
+// more than it within a layer. A later layer that gives one of these alone must
+// not be overruled by the other of an earlier layer: key takes away than.
+var stronger = []struct {
+	key, than string
+	none      any
+	when      func(raw any) bool
+}{
+	{"server.address", "server.port", 0, hasPort},
+	{"coordinator.redis.host", "coordinator.redis.url", "", func(raw any) bool { return raw != "" }},
 }
 
 // accept reports whether key is a setting with a value, and complains if there
