@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -20,19 +21,46 @@ type MemberReport struct {
 	Progress        []protocol.ShardProgress `json:"progress,omitempty"`
 }
 
-// encodeReport writes the report of a heartbeat. Rows of shards that do not
-// exist are left out; a row that was not sent this time is kept from earlier.
+// maxRowText bounds the texts of one row of a report, all together. Keys, ids
+// and times are far shorter.
+const maxRowText = 1024
+
+// encodeReport writes the report of a heartbeat for a stream with so many
+// shards. Rows of shards that do not exist or that the member does not list, rows
+// that come a second time, and rows with absurd texts are left out. A row of
+// progress that was not sent this time is kept from earlier, as long as its shard
+// is listed.
 func encodeReport(q *protocol.Heartbeat, shards int, earlier map[protocol.ShardIndex]protocol.ShardProgress) ([]byte, error) {
-	r := MemberReport{MetadataVersion: q.MetadataVersion, Capacity: q.Capacity, Owned: q.OwnedShards, Revoking: q.RevokingShards}
+	r := MemberReport{MetadataVersion: q.MetadataVersion, Capacity: q.Capacity}
+	listed := make(map[protocol.ShardIndex]bool, len(q.OwnedShards)+len(q.RevokingShards))
+	list := func(s protocol.ShardIndex) bool {
+		fresh := s >= 0 && int(s) < shards && !listed[s]
+		if fresh {
+			listed[s] = true
+		}
+		return fresh
+	}
+	for _, s := range q.OwnedShards {
+		if list(s) {
+			r.Owned = append(r.Owned, s)
+		}
+	}
+	for _, v := range q.RevokingShards {
+		if len(v.AckedAt) <= maxRowText && list(v.Shard) {
+			r.Revoking = append(r.Revoking, v)
+		}
+	}
 	said := make(map[protocol.ShardIndex]bool, len(q.ShardProgress))
 	for _, p := range q.ShardProgress {
-		if p.Shard >= 0 && int(p.Shard) < shards && !said[p.Shard] {
+		text := len(p.StreamKey) + len(p.LastDeliveredID) + len(p.LastAckedID) + len(p.UpdatedAt)
+		if listed[p.Shard] && !said[p.Shard] && text <= maxRowText {
 			said[p.Shard] = true
 			r.Progress = append(r.Progress, p)
 			earlier[p.Shard] = p
 		}
 	}
-	for _, s := range q.OwnedShards {
+	maps.DeleteFunc(earlier, func(s protocol.ShardIndex, _ protocol.ShardProgress) bool { return !listed[s] })
+	for _, s := range r.Owned {
 		if p, known := earlier[s]; known && !said[s] {
 			r.Progress = append(r.Progress, p)
 		}
