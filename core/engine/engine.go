@@ -82,6 +82,8 @@ type waiting struct {
 	id      uint64
 	q       *protocol.Heartbeat
 	arrived time.Duration
+	// gone is true when its client has gone away meanwhile.
+	gone bool
 }
 
 type pendingSave struct {
@@ -162,7 +164,7 @@ func (e *Engine) do(effect Effect) { e.out = append(e.out, effect) }
 // arrived queues a heartbeat. A newer request of the same incarnation releases
 // the one that is held.
 func (e *Engine) arrived(in Input, a Arrived) {
-	w := waiting{a.ID, a.Request, in.Mono}
+	w := waiting{id: a.ID, q: a.Request, arrived: in.Mono}
 	switch {
 	case e.closing:
 		e.retry(w, "this coordinator shuts down: repeat the request at another one")
@@ -183,6 +185,10 @@ func (e *Engine) arrived(in Input, a Arrived) {
 
 func (e *Engine) canceled(id uint64) {
 	e.holds.cancel(id)
+	for i := range e.batch {
+		// What it says is being applied; there is only nobody to hold it for.
+		e.batch[i].gone = e.batch[i].gone || e.batch[i].id == id
+	}
 	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return w.id == id })
 	e.burst.waiting = 0
 }
@@ -487,6 +493,9 @@ func (e *Engine) report(in Input, life string, q *protocol.Heartbeat) []byte {
 func (e *Engine) answerAll(in Input, asked []waiting, answers []group.Answer) {
 	for i, a := range answers {
 		w := asked[i]
+		if w.gone {
+			continue
+		}
 		wait := protocol.MaxWait(time.Duration(w.q.MaxWaitMs)*time.Millisecond, e.timings().Lease)
 		if wait > 0 && a.Life != "" && !e.closing && group.Settled(w.q, &a.HeartbeatResponse) {
 			if before := e.holds.add(w, a.Life, w.arrived+wait); before != nil {
