@@ -11,9 +11,9 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// bursting is the record of a group whose member a has not acknowledged its two
-// shards yet, and which is so large that no other member fits in.
-func bursting(t *testing.T) (body []byte, epoch protocol.Epoch) {
+// unacknowledged is the record of a group whose member a has not acknowledged its two
+// shards yet; a full one is so large that no other member fits in.
+func unacknowledged(t *testing.T, full bool) (body []byte, epoch protocol.Epoch) {
 	t.Helper()
 	s := group.New("orders", "billing", 2, 1, protocol.DefaultTimings(), epochTime)
 	s, r, _, err := group.Apply(s, group.Input{Now: epochTime, ID: "x"}, group.Beat{Request: &protocol.Heartbeat{
@@ -28,8 +28,11 @@ func bursting(t *testing.T) (body []byte, epoch protocol.Epoch) {
 		}
 		return len(body)
 	}
-	long := strings.Repeat("n", protocol.MaxNameBytes)
 	empty := size()
+	if !full {
+		return body, r.Answers[0].MemberEpoch
+	}
+	long := strings.Repeat("n", protocol.MaxNameBytes)
 	s.Ended = append(s.Ended, group.Tombstone{Member: long, Incarnation: long, Reason: group.EndExpired, At: epochTime})
 	each := size() - empty + 1
 	// Room is left for an acknowledgement, but not for a member with long names.
@@ -43,9 +46,9 @@ func bursting(t *testing.T) (body []byte, epoch protocol.Epoch) {
 // A group whose record has no room for another member goes on with those that it
 // has, also when one that would join asks in the same moment.
 func TestAFullRecordRefusesTheJoinAlone(t *testing.T) {
-	body, epoch := bursting(t)
 	name := func(c byte) string { return strings.Repeat(string(c), protocol.MaxNameBytes) }
 	for _, limit := range []string{"of the record", "of the store"} {
+		body, epoch := unacknowledged(t, limit == "of the record")
 		e := New(Config{Stream: "orders", Group: "billing", TickInterval: time.Second, Timings: protocol.DefaultTimings()})
 		id := 0
 		step := func(what Happening) []Effect {
@@ -99,7 +102,7 @@ func TestAFullRecordRefusesTheJoinAlone(t *testing.T) {
 
 // A change that is needed and finds no room stops the group, and says so.
 func TestAFullRecordThatMustChangeIsComplainedOf(t *testing.T) {
-	body, epoch := bursting(t)
+	body, epoch := unacknowledged(t, true)
 	e := New(Config{Stream: "orders", Group: "billing", TickInterval: time.Second, Timings: protocol.DefaultTimings()})
 	in := Input{Mono: time.Second, Now: epochTime, ID: "1"}
 	e.Step(in, Woke{})
