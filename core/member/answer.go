@@ -84,8 +84,12 @@ func (c *change) accepted(o outstanding, r *protocol.HeartbeatResponse) {
 		// It is acknowledged at once: the coordinator waits for it.
 		c.s.news = true
 	}
-	if c.wait() > 0 && o.wait == 0 {
+	switch {
+	case o.wait == 0 && c.wait() > 0:
 		// That one was to be answered at once; now let one be held.
+		c.s.nextAt = c.s.now
+	case o.wait > 0 && c.s.now >= o.sent+o.wait && c.s.cfg.MaxWait >= t.HeartbeatInterval:
+		// It was held to its end, which the lease made shorter than an interval.
 		c.s.nextAt = c.s.now
 	}
 	assigned := byShard(r.Assignment.AssignedShards)

@@ -163,6 +163,9 @@ func (c *change) missing(shard protocol.ShardIndex) bool {
 	return found && c.s.progress[i].Missing
 }
 
+// hastyGoodbye bounds the goodbye of a member that was never answered.
+const hastyGoodbye = time.Second
+
 // leave begins the goodbye, or brings its end nearer.
 func (c *change) leave(within time.Duration) {
 	by := c.s.now + within
@@ -203,6 +206,11 @@ func (c *change) leave(within time.Duration) {
 	}
 	if !held {
 		c.s.leaveBy = min(by, c.s.now+protocol.ClientTimeout(c.s.timings.Lease))
+	}
+	if c.s.epoch == protocol.EpochJoin {
+		// No coordinator ever answered. A join may have arrived all the same, so
+		// it is tried, but nobody has to wait for it.
+		c.s.leaveBy = min(c.s.leaveBy, c.s.now+hastyGoodbye)
 	}
 }
 

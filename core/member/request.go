@@ -12,6 +12,8 @@ const (
 	// firstBackOff is the wait after a first failure; it doubles with each, up to
 	// the heartbeat interval.
 	firstBackOff = 50 * time.Millisecond
+	// minWait is the shortest hold that is worth asking for.
+	minWait = 50 * time.Millisecond
 	// maxProgressRows is how many rows of progress a request carries; with more,
 	// they take turns. It keeps a body well below protocol.HeartbeatLimit.
 	maxProgressRows = 1000
@@ -112,9 +114,8 @@ func (c *change) send() {
 	}
 	q.MaxWaitMs = wait.Milliseconds()
 	s.out = outstanding{
-		id: q.RequestID, sent: s.now, wall: c.in.Wall,
-		giveUp: s.now + wait + protocol.ClientTimeout(s.timings.Lease),
-		wait:   wait, epoch: q.MemberEpoch, version: q.MetadataVersion,
+		id: q.RequestID, sent: s.now, wall: c.in.Wall, giveUp: c.giveUpAt(wait),
+		wait: wait, epoch: q.MemberEpoch, version: q.MetadataVersion,
 		last: s.phase == leaving && !undrained,
 	}
 	s.news, s.urgent = false, false
@@ -164,19 +165,40 @@ func (c *change) share() []protocol.ShardProgress {
 	return rows
 }
 
-// wait is how long the coordinator is asked to hold a heartbeat. A join and a
-// leave are to be answered at once. An answer renews the lease only when it
-// comes: held for longer than the lease lasts, the first heartbeat that a
-// coordinator takes after an outage would not save it.
+// wait is how long the coordinator is asked to hold a heartbeat. A join, a leave,
+// and whatever follows a failure are to be answered at once.
+//
+// An answer renews the lease only when it comes, and from the sending: while one
+// heartbeat is held, the lease runs from the one before. Two waits in a row must
+// fit in, and after them an attempt that is answered at once, in case the second
+// answer is lost. Whatever was before, no wait takes more than half of what is
+// left.
 func (c *change) wait() time.Duration {
-	if c.s.phase != joined {
+	if c.s.phase != joined || c.s.failures > 0 {
 		return 0
 	}
-	wait := protocol.MaxWait(c.s.cfg.MaxWait, c.s.timings.Lease)
+	lease := c.s.timings.Lease
+	spare := lease - protocol.LeaseMargin(lease) - protocol.ClientTimeout(lease)
+	wait := min(protocol.MaxWait(c.s.cfg.MaxWait, lease), spare*2/5)
 	if c.s.leased {
 		wait = min(wait, max(0, c.s.lease.end()-c.s.now)/2)
 	}
+	if wait < minWait {
+		return 0
+	}
 	return wait.Truncate(time.Millisecond)
+}
+
+// giveUpAt is when a request that is sent now has failed. One that is held is not
+// waited for when its wait should be well over and the rest of the lease is
+// needed for another attempt.
+func (c *change) giveUpAt(wait time.Duration) time.Duration {
+	timeout := protocol.ClientTimeout(c.s.timings.Lease)
+	at := c.s.now + wait + timeout
+	if wait > 0 && c.s.leased {
+		at = min(at, max(c.s.now+wait+timeout/4, c.s.lease.end()-timeout))
+	}
+	return at
 }
 
 // backOff puts the next request off: longer with each failure, and a little
