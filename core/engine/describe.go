@@ -15,7 +15,6 @@ type Picture struct {
 	State   group.State
 	Stamps  map[string]string
 	Reports map[string]MemberReport
-	// Violation is what the state contradicts itself in, nil for nothing.
 }
 
 // Describe sums the group up.

@@ -57,6 +57,8 @@ type Engine struct {
 	nextTick time.Duration
 	ticking  bool
 	wake     time.Duration
+	// complaint is the last one since the group was last sound.
+	complaint string
 }
 
 // seen is what a coordinator knows of a group's past.
@@ -510,7 +512,7 @@ func (e *Engine) answerAll(in Input, asked []waiting, answers []group.Answer) {
 
 // adopt makes a stored state the cached one.
 func (e *Engine) adopt(v *group.View, at Version) {
-	e.view, e.known, e.absent = v, at, false
+	e.view, e.known, e.absent, e.complaint = v, at, false, ""
 	e.seen = seen{
 		save: group.Save{Revision: at.Revision, Nonce: at.Nonce}, created: v.State.CreatedAt,
 		epoch: max(e.seen.epoch, v.State.Counter), version: max(e.seen.version, v.State.MetadataVersion),
@@ -530,7 +532,11 @@ func (e *Engine) forget() {
 // fail stops the group, and only the group: it answers RETRY until its record
 // can be read again.
 func (e *Engine) fail(err error) {
-	e.do(Complain{err})
+	if err.Error() != e.complaint {
+		// Every tick finds the same damage.
+		e.complaint = err.Error()
+		e.do(Complain{err})
+	}
 	e.forget()
 	reason := "the group's record is damaged"
 	if told := asProtocol(err); told != nil {
