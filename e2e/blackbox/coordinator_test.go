@@ -24,6 +24,12 @@ const (
 	requestTimeout = 5 * time.Second
 )
 
+// The one stream and the one group of a test.
+const (
+	stream = "orders"
+	group  = "billing"
+)
+
 // quick are the settings that say so.
 var quick = []string{
 	"--set", "coordinator.member-lease-ttl=" + lease.String(),
@@ -76,17 +82,17 @@ func (c *coordinator) run(address string) {
 	})
 }
 
-// createStream creates a stream.
-func (c *coordinator) createStream(prefix string, shards int) {
+// createStream creates the stream.
+func (c *coordinator) createStream(shards int) {
 	c.t.Helper()
-	status, body := c.call(http.MethodPost, "/coord/v1/streams/"+prefix, protocol.CreateStream{InitialShardCount: &shards, RequestedBy: "test"})
+	status, body := c.call(http.MethodPost, "/coord/v1/streams/"+stream, protocol.CreateStream{InitialShardCount: &shards, RequestedBy: "test"})
 	if status != http.StatusCreated {
-		c.t.Fatalf("create stream %s: %d %s", prefix, status, body)
+		c.t.Fatalf("create stream %s: %d %s", stream, status, body)
 	}
 }
 
-// members returns the members of a group by id.
-func (c *coordinator) members(stream, group string) map[string]protocol.Member {
+// members returns the members of the group by id.
+func (c *coordinator) members() map[string]protocol.Member {
 	c.t.Helper()
 	status, body := c.call(http.MethodGet, "/coord/v1/monitoring/streams/"+stream+"/groups/"+group+"/members", nil)
 	if status == http.StatusNotFound {
@@ -103,11 +109,11 @@ func (c *coordinator) members(stream, group string) map[string]protocol.Member {
 	return byID
 }
 
-// holders returns how many members of a group are live and hold at least one
+// holders returns how many members of the group are live and hold at least one
 // shard, and how many shards they hold together.
-func (c *coordinator) holders(stream, group string) (members, shards int) {
+func (c *coordinator) holders() (members, shards int) {
 	c.t.Helper()
-	for _, m := range c.members(stream, group) {
+	for _, m := range c.members() {
 		if m.State == protocol.MemberActive && len(m.CurrentAssignment) > 0 {
 			members++
 			shards += len(m.CurrentAssignment)
@@ -148,11 +154,10 @@ type tools struct {
 	t            *testing.T
 	coordinators []string
 	redis        *redisServer
-	stream       string
 }
 
 func (k tools) args(command string, args ...string) []string {
-	return append([]string{command, "--stream", k.stream, "--coordinator", strings.Join(k.coordinators, ","), "--redis", k.redis.url}, args...)
+	return append([]string{command, "--stream", stream, "--coordinator", strings.Join(k.coordinators, ","), "--redis", k.redis.url}, args...)
 }
 
 // produce publishes NDJSON lines by their field key.
@@ -161,8 +166,8 @@ func (k tools) produce(stdin io.Reader, args ...string) *process {
 	return start(k.t, "rsc produce", streams{stdin: stdin}, rsc(k.t), k.args("produce", append([]string{"--key-field", "key"}, args...)...)...)
 }
 
-// consume reads as a member of group billing and prints to a journal.
+// consume reads as a member of the group and prints to a journal.
 func (k tools) consume(member string, j *journal) *process {
 	k.t.Helper()
-	return start(k.t, "rsc consume "+member, streams{stdout: j.file}, rsc(k.t), k.args("consume", "--group", "billing", "--member", member)...)
+	return start(k.t, "rsc consume "+member, streams{stdout: j.file}, rsc(k.t), k.args("consume", "--group", group, "--member", member)...)
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // line is a line of the input of `rsc produce`.
@@ -20,10 +21,10 @@ type line struct {
 	Text string
 }
 
-// encode returns the line without its end. There is nothing to escape in keys
-// and texts.
+// encode returns the line without its end, for keys and texts in which there is
+// nothing to escape.
 func (l line) encode() string {
-	return fmt.Sprintf(`{"key":"%s","seq":%d,"text":"%s"}`, l.Key, l.Seq, l.Text)
+	return fmt.Sprintf(`{"key":%q,"seq":%d,"text":%q}`, l.Key, l.Seq, l.Text)
 }
 
 // decodeLine undoes encode. It is no general decoder: under the race detector
@@ -140,6 +141,16 @@ func (j *journal) add(text []byte) {
 	}
 }
 
+// lastWrite returns when the last line was written.
+func (j *journal) lastWrite() time.Time {
+	j.t.Helper()
+	info, err := j.file.Stat()
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return info.ModTime()
+}
+
 // duplicates returns how many lines are repetitions.
 func (j *journal) duplicates() int { return j.lines - len(j.payloads) }
 
@@ -164,10 +175,9 @@ func (j *journal) expectOrder() {
 }
 
 // expectAll fails the test unless every payload of a set came out, and nothing
-// else.
-func (j *journal) expectAll(payloads map[string]int) {
+// else. It returns how many did not.
+func (j *journal) expectAll(payloads map[string]int) (missing int) {
 	j.t.Helper()
-	missing := 0
 	for payload := range payloads {
 		if j.payloads[payload] == 0 {
 			if missing++; missing <= 10 {
@@ -183,6 +193,7 @@ func (j *journal) expectAll(payloads map[string]int) {
 			j.t.Errorf("came out, although it is not in the stream: %s", payload)
 		}
 	}
+	return missing
 }
 
 // contents returns a file's lines as a text, for messages.

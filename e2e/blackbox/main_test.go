@@ -2,7 +2,6 @@ package blackbox
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,9 +10,6 @@ import (
 	"testing"
 	"time"
 )
-
-// update rewrites the outputs in the pages that are checked here.
-var update = flag.Bool("update", false, "rewrite the outputs in the documents")
 
 // root is the top of the repository, seen from this package.
 var root = filepath.Join("..", "..")
@@ -26,7 +22,6 @@ var scratch string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	flag.Parse()
 	var err error
 	if scratch, err = os.MkdirTemp("", "rsc-blackbox-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -93,6 +88,17 @@ func eventually(t *testing.T, within time.Duration, what string, holds func() bo
 	for deadline := time.Now().Add(within); !holds(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %s: %s", within, what)
+		}
+	}
+}
+
+// during fails the test unless a condition holds all the time.
+func during(t *testing.T, d time.Duration, what string, holds func() bool) {
+	t.Helper()
+	const pause = 100 * time.Millisecond
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(pause) {
+		if !holds() {
+			t.Fatalf("not all of %s: %s", d, what)
 		}
 	}
 }

@@ -73,20 +73,20 @@ func (r *redisServer) resume() { r.t.Helper(); r.proc.signal(syscall.SIGCONT) }
 // kill ends the server as kill -9 does.
 func (r *redisServer) kill() { r.proc.kill() }
 
-// stored returns the records of all shards of a stream together, by payload,
+// stored returns the records of all shards of the stream together, by payload,
 // with how often each is stored.
-func (r *redisServer) stored(stream string, shards int) map[string]int {
+func (r *redisServer) stored(shards int) map[string]int {
 	r.t.Helper()
 	payloads := map[string]int{}
 	for shard := range shards {
-		records, err := r.client.XRange(r.t.Context(), shardKey(stream, shard), "-", "+").Result()
+		records, err := r.client.XRange(r.t.Context(), shardKey(shard), "-", "+").Result()
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		for _, record := range records {
 			payload, ok := record.Values["payload"].(string)
 			if !ok {
-				r.t.Fatalf("%s: record %s has no payload: %v", shardKey(stream, shard), record.ID, record.Values)
+				r.t.Fatalf("%s: record %s has no payload: %v", shardKey(shard), record.ID, record.Values)
 			}
 			payloads[payload]++
 		}
@@ -94,13 +94,27 @@ func (r *redisServer) stored(stream string, shards int) map[string]int {
 	return payloads
 }
 
-// unacknowledged returns how many records of a stream a group has been given or
-// is still to be given, and has not acknowledged, as Redis counts them.
-func (r *redisServer) unacknowledged(stream string, shards int, group string) int64 {
+// length returns how many records the shards of the stream hold together.
+func (r *redisServer) length(shards int) int {
+	r.t.Helper()
+	sum := 0
+	for shard := range shards {
+		n, err := r.client.XLen(r.t.Context(), shardKey(shard)).Result()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		sum += int(n)
+	}
+	return sum
+}
+
+// unacknowledged returns how many records of the stream the group has been
+// given or is still to be given, and has not acknowledged, as Redis counts them.
+func (r *redisServer) unacknowledged(shards int) int64 {
 	r.t.Helper()
 	var left int64
 	for shard := range shards {
-		groups, err := r.client.XInfoGroups(r.t.Context(), shardKey(stream, shard)).Result()
+		groups, err := r.client.XInfoGroups(r.t.Context(), shardKey(shard)).Result()
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -113,7 +127,7 @@ func (r *redisServer) unacknowledged(stream string, shards int, group string) in
 	return left
 }
 
-func shardKey(stream string, shard int) string { return fmt.Sprintf("%s:%d", stream, shard) }
+func shardKey(shard int) string { return fmt.Sprintf("%s:%d", stream, shard) }
 
 // freePort returns a port that nothing listened on a moment ago.
 func freePort(t *testing.T) int {
