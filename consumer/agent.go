@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -209,6 +210,9 @@ func (a *agent) send(ctx context.Context, q *protocol.Heartbeat, giveUpAt time.D
 			r, err = nil, errSuperseded
 		case err == nil && r == nil:
 			err = errors.New("the transport returned no answer and no error")
+		case err == nil && r.ResponseTo != q.RequestID:
+			// It would be ignored, and nothing sent before the time is up.
+			err = fmt.Errorf("what came is not the answer to the heartbeat but to %.40q: check that a coordinator is asked", r.ResponseTo)
 		}
 		select {
 		case a.answers <- outcome{q.RequestID, r, err}:

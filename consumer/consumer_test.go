@@ -5,9 +5,9 @@ import (
 )
 
 func TestReadsHandlesAndAcknowledges(t *testing.T) {
-	b := newBed(t, 4, fast)
+	b := newBed(t, 4, steady)
 	b.add(1000)
-	l := newLog()
+	l := newJournal()
 	c := start(t, b.config("a", l.handler("a", nil)))
 	l.await(t, 1000)
 	b.add(1000)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,13 +15,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/consumer/internal/redistest"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
 // TestTakesOverWhatIsPendingFirst: an earlier owner died with records in hand;
 // some of them were deleted since. All the rest comes first, in order.
 func TestTakesOverWhatIsPendingFirst(t *testing.T) {
-	b := newBed(t, 1, fast)
+	b := newBed(t, 1, steady)
 	b.add(25)
 	ctx := context.Background()
 	read, err := b.redis.XReadGroup(ctx, &redis.XReadGroupArgs{Group: group, Consumer: "dead", Streams: []string{key(0), ">"}, Count: 20}).Result()
@@ -37,7 +40,7 @@ func TestTakesOverWhatIsPendingFirst(t *testing.T) {
 	if err := b.redis.XDel(ctx, key(0), ids[2], ids[3], ids[11]).Err(); err != nil {
 		t.Fatal(err)
 	}
-	l := newLog()
+	l := newJournal()
 	cfg := b.config("a", l.handler("a", nil))
 	cfg.BatchSize = 4
 	c := start(t, cfg)
@@ -75,8 +78,8 @@ func TestTakesOverWhatIsPendingFirst(t *testing.T) {
 
 // TestHandsOverInOrder: members come and go while records flow.
 func TestHandsOverInOrder(t *testing.T) {
-	b := newBed(t, 6, fast)
-	l := newLog()
+	b := newBed(t, 6, steady)
+	l := newJournal()
 	var stop atomic.Bool
 	var producing sync.WaitGroup
 	producing.Go(func() {
@@ -120,9 +123,9 @@ func TestHandsOverInOrder(t *testing.T) {
 // TestRevokeDuringASlowHandler: the record in hand is finished and acknowledged;
 // those behind it were read already, and are the next owner's.
 func TestRevokeDuringASlowHandler(t *testing.T) {
-	b := newBed(t, 2, fast)
+	b := newBed(t, 2, steady)
 	b.add(20)
-	l := newLog()
+	l := newJournal()
 	release := make(chan struct{})
 	var waiting atomic.Int32
 	slow := func(ctx context.Context, _ consumer.Record) error {
@@ -165,7 +168,7 @@ func TestRevokeDuringASlowHandler(t *testing.T) {
 func TestRevokeTimeoutCancelsTheHandler(t *testing.T) {
 	b := newBed(t, 2, fast)
 	b.add(2)
-	l := newLog()
+	l := newJournal()
 	causes := make(chan error, 2)
 	var waiting atomic.Int32
 	stubborn := func(ctx context.Context, _ consumer.Record) error {
@@ -180,20 +183,20 @@ func TestRevokeTimeoutCancelsTheHandler(t *testing.T) {
 	eventually(t, "a has a record of each shard in hand", func() bool { return waiting.Load() == 2 })
 	var fenced atomic.Bool
 	b.coord.watch(func(q *protocol.Heartbeat, r *protocol.HeartbeatResponse) {
-		if q.MemberID == "a" && r.Status == protocol.StatusFencedEpoch {
+		if q.MemberID == "a" && r != nil && r.Status == protocol.StatusFencedEpoch {
 			fenced.Store(true)
 		}
 	})
 	start(t, b.config("b", l.handler("b", nil)))
 	l.await(t, 1)
-	if cause := <-causes; !errors.Is(cause, consumer.ErrRevokeTimeout) {
+	if cause := receive(t, causes); !errors.Is(cause, consumer.ErrRevokeTimeout) {
 		t.Errorf("the handler's context ended with %v", cause)
 	}
 	if fenced.Load() {
 		t.Error("a was fenced for being late")
 	}
 	a.end()
-	if cause := <-causes; !errors.Is(cause, consumer.ErrShutdownTimeout) {
+	if cause := receive(t, causes); !errors.Is(cause, consumer.ErrShutdownTimeout) {
 		t.Errorf("the other handler's context ended with %v", cause)
 	}
 	l.await(t, 2)
@@ -202,9 +205,9 @@ func TestRevokeTimeoutCancelsTheHandler(t *testing.T) {
 
 // TestErrorsAndPanicsAreTriedAgain: in place, so that order is kept.
 func TestErrorsAndPanicsAreTriedAgain(t *testing.T) {
-	b := newBed(t, 1, fast)
+	b := newBed(t, 1, steady)
 	b.add(10)
-	l := newLog()
+	l := newJournal()
 	var calls [10]int
 	moody := func(_ context.Context, r consumer.Record) error {
 		var n int
@@ -236,7 +239,7 @@ func TestErrorsAndPanicsAreTriedAgain(t *testing.T) {
 // lease ends, nothing is acknowledged after that, and all goes on when it is back.
 func TestLeaseEndStopsEverything(t *testing.T) {
 	b := newBed(t, 2, fast)
-	l := newLog()
+	l := newJournal()
 	causes := make(chan error, 8)
 	var block atomic.Bool
 	c := start(t, b.config("a", l.handler("a", func(ctx context.Context, _ consumer.Record) error {
@@ -256,7 +259,7 @@ func TestLeaseEndStopsEverything(t *testing.T) {
 	away := time.Now()
 	b.add(4)
 	for range 2 {
-		if cause := <-causes; !errors.Is(cause, consumer.ErrLeaseEnded) {
+		if cause := receive(t, causes); !errors.Is(cause, consumer.ErrLeaseEnded) {
 			t.Errorf("the handler's context ended with %v", cause)
 		}
 	}
@@ -285,7 +288,7 @@ func TestLeaseEndStopsEverything(t *testing.T) {
 // TestTwinWaits: of two processes with one id the one started last works.
 func TestTwinWaits(t *testing.T) {
 	b := newBed(t, 2, fast)
-	l := newLog()
+	l := newJournal()
 	causes := make(chan error, 8)
 	var first atomic.Int32
 	old := start(t, b.config("a", func(ctx context.Context, _ consumer.Record) error {
@@ -297,7 +300,7 @@ func TestTwinWaits(t *testing.T) {
 	b.add(2)
 	eventually(t, "the first has both shards", func() bool { return first.Load() == 2 })
 	young := start(t, b.config("a", l.handler("young", nil)))
-	if cause := <-causes; !errors.Is(cause, consumer.ErrFenced) {
+	if cause := receive(t, causes); !errors.Is(cause, consumer.ErrFenced) {
 		t.Errorf("the context of the first ended with %v", cause)
 	}
 	l.await(t, 2)
@@ -384,4 +387,96 @@ func TestCloseBeforeRun(t *testing.T) {
 	if err := c.Run(context.Background()); !errors.Is(err, consumer.ErrClosed) {
 		t.Errorf("Run: %v", err)
 	}
+}
+
+// TestALateDeliveryToTheOldOwner: a reader of an earlier owner that was paused is
+// served after the new owner has looked at the pending list.
+func TestALateDeliveryToTheOldOwner(t *testing.T) {
+	b := newBed(t, 1, fast)
+	l := newJournal()
+	start(t, b.config("a", l.handler("a", nil)))
+	b.add(1)
+	l.await(t, 1)
+	late := func() {
+		t.Helper()
+		ctx := context.Background()
+		_, err := b.redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.XAdd(ctx, &redis.XAddArgs{Stream: key(0), Values: []string{"n", "to the old owner"}})
+			p.XReadGroup(ctx, &redis.XReadGroupArgs{Group: group, Consumer: "old", Streams: []string{key(0), ">"}, Block: -1})
+			p.XAdd(ctx, &redis.XAddArgs{Stream: key(0), Values: []string{"n", "to us"}})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Within a lease time of the take-over: in order.
+	late()
+	l.await(t, 3)
+	l.clean(t)
+	for i, want := range []string{"to the old owner", "to us"} {
+		if got := l.all()[1+i].Values["n"]; got != want {
+			t.Errorf("record %d is %q, want %q", 1+i, got, want)
+		}
+	}
+	// Later: found by the sweep, within a lease time.
+	time.Sleep(fast.Lease)
+	late()
+	begin := time.Now()
+	l.await(t, 5)
+	if d := time.Since(begin); d > fast.Lease+fast.Lease/2 {
+		t.Errorf("it was found after %s", d)
+	}
+	eventually(t, "all is acknowledged", func() bool { return b.pending() == 0 })
+}
+
+// TestLeavesNothingBehind: no goroutine of ours, and none of the Redis client,
+// outlives Run; in Redis no connection does.
+func TestLeavesNothingBehind(t *testing.T) {
+	b := newBed(t, 4, steady)
+	l := newJournal()
+	for round := range 3 {
+		c := start(t, b.config("a", l.handler("a", nil)))
+		b.add(100)
+		l.await(t, 100*(round+1))
+		c.stop()
+	}
+	for deadline := time.Now().Add(10 * time.Second); leftovers() != ""; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("left behind:\n%s", leftovers())
+		}
+	}
+	connections := func() (others []string) {
+		for line := range strings.Lines(b.redis.ClientList(context.Background()).Val()) {
+			if !strings.Contains(line, redistest.ClientName) {
+				others = append(others, line)
+			}
+		}
+		return others
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(connections()) > 0; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("connections are left behind: %q", connections())
+		}
+	}
+	if distinct, again := l.handled(); distinct != 300 || again != 0 {
+		t.Errorf("%d records were handled, %d twice", distinct, again)
+	}
+}
+
+// leftovers returns the stacks of goroutines that run our code or wait in the
+// pool of a Redis client.
+func leftovers() string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var ours []string
+	for _, stack := range strings.Split(string(buf), "\n\n") {
+		if strings.Contains(stack, "testing.(*M).Run") {
+			continue // it runs the tests
+		}
+		if strings.Contains(stack, "rsc/consumer.") || strings.Contains(stack, "go-redis/v9/internal/pool") {
+			ours = append(ours, stack)
+		}
+	}
+	return strings.Join(ours, "\n\n")
 }

@@ -24,6 +24,8 @@ type poller struct {
 	running sync.WaitGroup
 	stop    context.CancelFunc
 
+	toldShort sync.Once
+
 	mu      sync.Mutex
 	workers map[int]*worker
 }

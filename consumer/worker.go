@@ -43,8 +43,6 @@ type worker struct {
 	sweepAt time.Time
 	// committed is the id up to which all was handled, by whomever.
 	committed streamID
-	// toldShort is true once the log says why reads are short.
-	toldShort bool
 
 	mu   sync.Mutex
 	link *link
@@ -239,9 +237,10 @@ func (w *worker) connect(ctx context.Context) error {
 	if err := l.connect(ctx); err != nil {
 		return err
 	}
-	if l.id == 0 && !w.toldShort {
-		w.toldShort = true
-		w.log.Info("reads are short, since CLIENT UNBLOCK is not to be had here", slog.Duration("block", min(shortBlock, w.p.cfg.BlockTime)))
+	if l.id == 0 {
+		w.p.toldShort.Do(func() {
+			w.p.log.Info("reads are short, since CLIENT UNBLOCK is not to be had here", slog.Duration("block", min(shortBlock, w.p.cfg.BlockTime)))
+		})
 	}
 	return nil
 }

@@ -105,9 +105,12 @@ func serverPid(client *redis.Client) (int, error) {
 	return strconv.Atoi(pid)
 }
 
+// ClientName is the name of the connections of Client, for CLIENT LIST.
+const ClientName = "the-test-itself"
+
 // Client returns a client that does not repeat commands by itself.
 func (s *Server) Client() *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, ClientName: ClientName})
 }
 
 // Kill ends the server without warning, by its own process.
@@ -120,9 +123,10 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// Restart starts the server again on the same port and data.
-func (s *Server) Restart() {
+// Restart starts the server again on the same port and data, with other settings.
+func (s *Server) Restart(args ...string) {
 	s.tb.Helper()
+	s.args = args
 	if err := s.launch(); err != nil {
 		s.tb.Fatal(err)
 	}
