@@ -146,7 +146,7 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 	case Create:
 		*s = State{
 			Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), ShardCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
-			AutoCreateGroups: cmd.AutoCreateGroups, GroupStart: cmd.GroupStart, RoutingLease: cmd.RoutingLease,
+			AutoCreateGroups: cmd.AutoCreateGroups, GroupStart: cmd.GroupStart, RoutingLease: wholeMs(cmd.RoutingLease),
 			CreatedAt: in.Now,
 		}
 		return []Event{StreamCreated{s.Prefix, s.ShardCount}}, true, nil
@@ -176,10 +176,15 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 		return []Event{StreamDeleting{s.Prefix, cmd.DeleteData}}, true, nil
 	case AnnounceLease:
 		changed := cmd.Lease > s.RoutingLease
-		s.RoutingLease = max(s.RoutingLease, cmd.Lease)
+		s.RoutingLease = max(s.RoutingLease, wholeMs(cmd.Lease))
 		return nil, changed, nil
 	}
 	return nil, false, protocol.ErrInvalidRequest.With("unknown command %T", cmd)
+}
+
+// wholeMs rounds a time up to what a record can hold.
+func wholeMs(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {
@@ -190,6 +195,8 @@ func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {
 	i, found := s.find(cmd.Name)
 	if found {
 		switch {
+		case s.Groups[i].Phase == GroupDeleting && cmd.New:
+			return nil, false, protocol.ErrGroupExists.With("group %q of stream %q is being deleted: repeat the request when it is gone", cmd.Name, s.Prefix)
 		case s.Groups[i].Phase == GroupDeleting:
 			return nil, false, protocol.ErrGroupNotFound.With("group %q is being deleted", cmd.Name)
 		case cmd.New && s.Groups[i].Phase == GroupLive:

@@ -3,8 +3,6 @@ package stream
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -71,38 +69,33 @@ func Decode(body []byte) (State, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return State{}, protocol.ErrCorrupt.With("the stream's record cannot be read: %v", err)
 	}
-	corrupt := func(format string, args ...any) (State, error) {
-		return State{}, protocol.ErrCorrupt.With("the record of stream %q: %s", r.StreamPrefix, fmt.Sprintf(format, args...))
-	}
-	switch {
-	case r.SchemaVersion != SchemaVersion:
-		return corrupt("has schema version %d, this coordinator reads %d: use the release that wrote it", r.SchemaVersion, SchemaVersion)
-	case r.StreamPrefix == "":
-		return corrupt("has no name")
-	case r.ShardCount < 0 || r.ShardCount > protocol.MaxShards || r.HighestCount < r.ShardCount || r.HighestCount > protocol.MaxShards:
-		return corrupt("has %d shards and had up to %d", r.ShardCount, r.HighestCount)
-	case len(r.Groups) > protocol.MaxGroups:
-		return corrupt("has %d groups", len(r.Groups))
+	if r.SchemaVersion != SchemaVersion {
+		return State{}, protocol.ErrCorrupt.With("the record of stream %q has schema version %d, this coordinator reads %d: use the release that wrote it",
+			r.StreamPrefix, r.SchemaVersion, SchemaVersion)
 	}
 	s := State{
 		Prefix: r.StreamPrefix, Version: r.MetadataVersion, ShardCount: r.ShardCount, HighestCount: r.HighestCount,
 		Provisioned: r.Provisioned, AutoCreateGroups: r.AutoCreateGroups, GroupStart: r.GroupStart,
-		RoutingLease: time.Duration(r.RoutingLeaseMs) * time.Millisecond,
+		RoutingLease: milliseconds(r.RoutingLeaseMs),
 		Deleted:      r.Deleted, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	for _, g := range r.Groups {
-		switch g.Phase {
-		case GroupCreating, GroupLive, GroupDeleting:
-		default:
-			return corrupt("group %q is in the unknown phase %q", g.Name, g.Phase)
-		}
 		s.Groups = append(s.Groups, Group(g))
-	}
-	if !slices.IsSortedFunc(s.Groups, func(a, b Group) int { return strings.Compare(a.Name, b.Name) }) {
-		return corrupt("its groups are not in order")
 	}
 	if r.Removal != nil {
 		s.Removal = &Removal{r.Removal.DeleteData}
 	}
+	if err := s.check(); err != nil {
+		return State{}, protocol.ErrCorrupt.With("the record of stream %q %v: restore it from a backup, or delete the stream and create it again",
+			r.StreamPrefix, err)
+	}
 	return s, nil
+}
+
+// milliseconds reads a time; one that does not fit is negative, and refused.
+func milliseconds(ms int64) time.Duration {
+	if ms < 0 || ms > maxRoutingLease.Milliseconds() {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
 }

@@ -1,0 +1,195 @@
+package stream
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/internal/scenario"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// world is one stream in a story.
+type world struct {
+	state State
+	now   time.Time
+}
+
+func newWorld() *world {
+	return &world{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+}
+
+func (w *world) do(t *testing.T, c scenario.Cmd) string {
+	t.Helper()
+	w.now = w.now.Add(time.Second)
+	name := ""
+	if len(c.Words) > 0 {
+		name = c.Words[0]
+	}
+	switch c.Name {
+	case "create":
+		return w.apply(t, Create{
+			Prefix: name, ShardCount: int(c.Int(t, "shards", 1)), AutoCreateGroups: !c.Has("no-auto"),
+			GroupStart: protocol.GroupStart(c.Str("start", string(protocol.StartEarliest))), RoutingLease: 30 * time.Second,
+		})
+	case "ensure":
+		return w.apply(t, EnsureGroup{Name: name, ByJoin: c.Has("by-join"), New: c.Has("new"), ShardCount: int(c.Int(t, "shards", 0))})
+	case "ensure-many":
+		for i := range c.Int(t, "n", 0) {
+			if out := w.apply(t, EnsureGroup{Name: fmt.Sprintf("g%02d", i)}); !strings.HasPrefix(out, "-") {
+				return fmt.Sprintf("group %d: %s", i, out)
+			}
+		}
+		return ""
+	case "provisioned":
+		return w.apply(t, Provisioned{})
+	case "group-created":
+		return w.apply(t, GroupCreated{name})
+	case "delete-group":
+		return w.apply(t, DeleteGroup{Name: name, Force: c.Has("force"), DeleteData: c.Has("data")})
+	case "keep-group":
+		return w.apply(t, KeepGroup{name})
+	case "group-deleted":
+		return w.apply(t, GroupDeleted{name})
+	case "delete":
+		return w.apply(t, Delete{DeleteData: c.Has("data")})
+	case "announce":
+		d, err := time.ParseDuration(name)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Pos, err)
+		}
+		return w.apply(t, AnnounceLease{d})
+	case "next":
+		return w.next()
+	case "show":
+		return w.show()
+	}
+	t.Fatalf("%s: unknown command %s", c.Pos, c.Name)
+	return ""
+}
+
+// apply plays a command and checks on the way that the old state is left as it
+// was, and that the new one survives a trip through the store.
+func (w *world) apply(t *testing.T, cmd Command) string {
+	t.Helper()
+	before := encode(t, w.state)
+	next, r, events, err := Apply(w.state, Input{Now: w.now}, cmd)
+	if encode(t, w.state) != before {
+		t.Error("Apply changed the state that it was given")
+	}
+	if err != nil {
+		if !reflect.DeepEqual(next, w.state) || r.Changed || len(events) > 0 {
+			t.Errorf("a refusal changes the state or tells of events: %v", events)
+		}
+		return "refused: " + err.Error()
+	}
+	if r.Changed == reflect.DeepEqual(next, w.state) {
+		t.Errorf("changed is %v, but before and after are\n%+v\n%+v", r.Changed, w.state, next)
+	}
+	w.state = next
+	if next.Exists() {
+		got, err := Decode([]byte(encode(t, next)))
+		if err != nil {
+			t.Fatalf("the state cannot be read back: %v", err)
+		}
+		if encode(t, got) != encode(t, next) {
+			t.Errorf("the state changes in the store:\n%+v\n%+v", next, got)
+		}
+		w.state = got
+	}
+	var out []string
+	for _, e := range events {
+		out = append(out, "- "+event(e))
+	}
+	if !r.Changed {
+		out = append(out, "nothing to save")
+	}
+	return strings.Join(out, "\n")
+}
+
+func encode(t *testing.T, s State) string {
+	t.Helper()
+	body, err := Encode(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func event(e Event) string {
+	switch e := e.(type) {
+	case StreamCreated:
+		return fmt.Sprintf("stream %s created with %d shards", e.Prefix, e.ShardCount)
+	case StreamDeleting:
+		return fmt.Sprintf("stream %s is being deleted, data %v", e.Prefix, e.DeleteData)
+	case GroupChanged:
+		if e.Phase == "" {
+			return fmt.Sprintf("group %s of %s is gone", e.Group, e.Prefix)
+		}
+		return fmt.Sprintf("group %s of %s is %s", e.Group, e.Prefix, e.Phase)
+	}
+	return fmt.Sprintf("%T", e)
+}
+
+func (w *world) next() string {
+	var out []string
+	for _, s := range w.state.Next() {
+		switch s := s.(type) {
+		case ProvisionStep:
+			out = append(out, fmt.Sprintf("provision %d to %d for groups %v from the %s, then %s", s.First, s.End, s.Groups, s.Start, command(s.Done)))
+		case CreateGroupStep:
+			out = append(out, fmt.Sprintf("create %s, then %s", s.Name, command(s.Done)))
+		case DeleteGroupStep:
+			out = append(out, fmt.Sprintf("delete %s force %v, data %v up to %d, then %s, or %s", s.Name, s.Force, s.DeleteData, s.End, command(s.Done), command(s.Refused)))
+		case DeleteStreamStep:
+			out = append(out, fmt.Sprintf("delete the stream, data %v up to %d", s.DeleteData, s.End))
+		default:
+			out = append(out, fmt.Sprintf("%T", s))
+		}
+	}
+	if len(out) == 0 {
+		return "nothing"
+	}
+	return strings.Join(out, "\n")
+}
+
+func command(c Command) string {
+	if c == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%T%v", c, c)
+}
+
+func (w *world) show() string {
+	s := &w.state
+	if !s.Exists() {
+		return "no stream"
+	}
+	out := []string{fmt.Sprintf("%s: %d shards (highest %d), provisioned %v, groups by join %v, from the %s, routing lease %s",
+		s.Prefix, s.ShardCount, s.HighestCount, s.Provisioned, s.AutoCreateGroups, s.GroupStart, s.RoutingLease)}
+	for _, g := range s.Groups {
+		line := fmt.Sprintf("group %s %s", g.Name, g.Phase)
+		if g.Force {
+			line += " by force"
+		}
+		if g.DeleteData {
+			line += " with data"
+		}
+		out = append(out, line)
+	}
+	if len(s.Deleted) > 0 {
+		out = append(out, fmt.Sprintf("deleted were %v", s.Deleted))
+	}
+	if s.Removal != nil {
+		out = append(out, fmt.Sprintf("to be removed, data %v", s.Removal.DeleteData))
+	}
+	return strings.Join(append(out, fmt.Sprintf("the API lists %v", s.Describe().Groups)), "\n")
+}
+
+func TestScenarios(t *testing.T) {
+	scenario.Files(t, "testdata/*.txt", func(t *testing.T, path string) {
+		scenario.Run(t, path, newWorld().do)
+	})
+}
