@@ -146,7 +146,7 @@ func (e *Engine) Step(in Input, what Happening) []Effect {
 	case Saved:
 		e.saved(in, h)
 	case Ensured:
-		e.ensuredGroup(in, h)
+		e.ensuredGroup(h)
 	case Closing:
 		e.closing = true
 		for _, entry := range e.holds.takeIf(func(*held) bool { return true }) {
@@ -376,7 +376,7 @@ func (e *Engine) unchanged(in Input, resp group.Response, events []group.Event) 
 		// The renewal confirms the state that the refusals are made from, too.
 		e.renew(in, resp.Answers)
 	case e.fresh:
-		e.answerAll(in, e.batch, resp.Answers)
+		e.answerAll(e.batch, resp.Answers)
 		e.endCycle()
 	default:
 		// Refusals alone: the cached state may be older than what another
@@ -419,7 +419,7 @@ func (e *Engine) save(in Input, next group.State, resp group.Response, events []
 	e.phase = saving
 	e.do(e.saving.save)
 	if e.cfg.Rules.Off(rules.SaveBeforeAnswer) {
-		e.answerAll(in, e.batch, resp.Answers)
+		e.answerAll(e.batch, resp.Answers)
 		e.batch, e.saving.asked, e.saving.resp.Answers = nil, nil, nil
 	}
 }
@@ -492,7 +492,7 @@ func (e *Engine) report(in Input, life string, q *protocol.Heartbeat) []byte {
 
 // answerAll answers the requests of a cycle, or holds those that ask for it and
 // have nothing to hear.
-func (e *Engine) answerAll(in Input, asked []waiting, answers []group.Answer) {
+func (e *Engine) answerAll(asked []waiting, answers []group.Answer) {
 	for i, a := range answers {
 		w := asked[i]
 		if w.gone {
@@ -567,7 +567,7 @@ func (e *Engine) setWake(in Input) {
 			next = min(next, e.burst.due())
 		}
 	}
-	if until, any := e.holds.next(); any {
+	if until, holding := e.holds.next(); holding {
 		next = min(next, until)
 	}
 	if next != e.wake && next != math.MaxInt64 {

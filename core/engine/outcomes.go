@@ -103,7 +103,7 @@ func (e *Engine) missing(in Input) {
 }
 
 // ensuredGroup goes on after the stream was asked to create the group.
-func (e *Engine) ensuredGroup(in Input, h Ensured) {
+func (e *Engine) ensuredGroup(h Ensured) {
 	if e.phase != ensuring {
 		return
 	}
@@ -128,7 +128,7 @@ func (e *Engine) renewed(in Input, h Renewed) {
 	switch h.Outcome {
 	case Done:
 		e.clocks.renewed(in.Mono, r.stamps)
-		e.answerAll(in, r.asked, r.answers)
+		e.answerAll(r.asked, r.answers)
 		e.endCycle()
 	case Conflict:
 		e.again()
@@ -148,7 +148,7 @@ func (e *Engine) saved(in Input, h Saved) {
 		e.correction = nil
 		e.clocks.adopt(in.Mono, e.view)
 		e.clocks.renewed(in.Mono, s.save.Stamps)
-		e.answerAll(in, s.asked, s.resp.Answers)
+		e.answerAll(s.asked, s.resp.Answers)
 		e.do(Publish{s.events})
 		e.endCycle()
 		e.releaseHolds(in)

@@ -50,24 +50,24 @@ func TestAStateSurvivesTheStore(t *testing.T) {
 	}
 }
 
-// set changes one field of a decoded record; the path goes through objects by
-// name and through lists by index.
-func set(t *testing.T, r any, value any, path ...any) {
+// set returns a decoded record with one field changed; the path goes through
+// objects by name and through lists by index.
+func set(t *testing.T, r, value any, path ...any) any {
 	t.Helper()
-	for _, step := range path[:len(path)-1] {
-		switch step := step.(type) {
-		case string:
-			r = r.(map[string]any)[step]
-		case int:
-			r = r.([]any)[step]
-		}
+	if len(path) == 0 {
+		return value
 	}
-	switch last := path[len(path)-1].(type) {
-	case string:
-		r.(map[string]any)[last] = value
-	case int:
-		r.([]any)[last] = value
+	switch inside := r.(type) {
+	case map[string]any:
+		name, _ := path[0].(string)
+		inside[name] = set(t, inside[name], value, path[1:]...)
+	case []any:
+		i, _ := path[0].(int)
+		inside[i] = set(t, inside[i], value, path[1:]...)
+	default:
+		t.Fatalf("there is nothing at %v", path)
 	}
+	return r
 }
 
 func TestDamagedRecordsAreRefused(t *testing.T) {
@@ -139,8 +139,7 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 			if err := json.Unmarshal(body, &r); err != nil {
 				t.Fatal(err)
 			}
-			set(t, r, tc.value, tc.path...)
-			damaged, err := json.Marshal(r)
+			damaged, err := json.Marshal(set(t, r, tc.value, tc.path...))
 			if err != nil {
 				t.Fatal(err)
 			}

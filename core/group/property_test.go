@@ -265,12 +265,12 @@ func (p *schedule) deliver() {
 	}
 	var expired map[string]bool
 	var overdue map[string]protocol.Epoch
-	cmd := Command(batch)
-	switch {
-	case p.chance(4):
-		cmd = append(batch, Tick{})
+	if p.chance(4) {
+		batch = append(batch, Tick{})
 		expired, overdue = p.expired(), p.overdue()
-	case len(batch) == 1:
+	}
+	cmd := Command(batch)
+	if len(batch) == 1 {
 		cmd = batch[0]
 	}
 	for i, a := range p.apply(cmd, expired, overdue) {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -151,7 +152,8 @@ func (w *world) apply(t *testing.T, in Input, cmd Command) string {
 	w.ids++
 	in.Now, in.ID, in.Rules = w.now, strconv.Itoa(w.ids), w.rules
 	if len(w.later) > 0 {
-		cmd, w.later = append(w.later, cmd), nil
+		w.later = append(w.later, cmd)
+		cmd, w.later = w.later, nil
 	}
 	before, err := Encode(&w.state)
 	if err != nil {
@@ -165,7 +167,7 @@ func (w *world) apply(t *testing.T, in Input, cmd Command) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(before) != string(after) {
+	if !bytes.Equal(before, after) {
 		t.Error("Apply changed the state that it was given")
 	}
 	w.state = reread(t, next)
@@ -202,7 +204,7 @@ func reread(t *testing.T, s State) State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(again) != string(body) {
+	if !bytes.Equal(again, body) {
 		t.Fatalf("the state changes in the store:\n%s\n%s", body, again)
 	}
 	if len(s.Ended) == 0 {
