@@ -1,0 +1,108 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// api is the coordinator's API as an operator uses it.
+type api struct {
+	client   *http.Client
+	base     string
+	password string
+	stream   string
+	group    string
+}
+
+const (
+	apiTimeout   = 3 * time.Second
+	maxAPIAnswer = 1 << 20
+	requestedBy  = "demo"
+)
+
+func newAPI(c *coordinator, stream, group string) *api {
+	return &api{
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}, Timeout: apiTimeout},
+		base:   c.url + "/coord/v1", password: c.password(adminUser), stream: url.PathEscape(stream), group: url.PathEscape(group),
+	}
+}
+
+func (a *api) close() { a.client.CloseIdleConnections() }
+
+func (a *api) createStream(ctx context.Context, shards int) error {
+	body := protocol.CreateStream{InitialShardCount: &shards, RequestedBy: requestedBy}
+	return a.call(ctx, http.MethodPost, "/streams/"+a.stream, &body, nil)
+}
+
+// describe returns the group with its members. It does not exist before a
+// member joins.
+func (a *api) describe(ctx context.Context) (protocol.Group, []protocol.Member, error) {
+	var g protocol.Group
+	var m protocol.MemberList
+	path := "/monitoring/streams/" + a.stream + "/groups/" + a.group
+	err := a.call(ctx, http.MethodGet, path, nil, &g)
+	if err == nil {
+		err = a.call(ctx, http.MethodGet, path+"/members", nil, &m)
+	}
+	return g, m.Members, err
+}
+
+// remove deletes the group and the stream with its records.
+func (a *api) remove(ctx context.Context) error {
+	body := protocol.Delete{RequestedBy: requestedBy, Reason: "the demo is over", Force: true, DeleteData: true}
+	err := a.call(ctx, http.MethodDelete, "/streams/"+a.stream+"/groups/"+a.group, &body, nil)
+	if errors.Is(err, protocol.ErrGroupNotFound) {
+		err = nil // nobody joined
+	}
+	return errors.Join(err, a.call(ctx, http.MethodDelete, "/streams/"+a.stream, &body, nil))
+}
+
+// call makes a request. Errors: a *protocol.Error that the coordinator answered
+// with, or what kept the answer from coming.
+func (a *api) call(ctx context.Context, method, path string, body, answer any) error {
+	encoded := []byte{}
+	if body != nil {
+		var err error
+		if encoded, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(encoded))
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(adminUser, a.password)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	told, err := io.ReadAll(io.LimitReader(resp.Body, maxAPIAnswer))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		var refusal protocol.ErrorBody
+		if err := json.Unmarshal(told, &refusal); err != nil || refusal.ErrorCode == "" {
+			return fmt.Errorf("%s %s: %s", method, path, resp.Status)
+		}
+		return fmt.Errorf("%s %s: %w", method, path, &protocol.Error{Code: refusal.ErrorCode, Message: refusal.Message})
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(told, answer); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
