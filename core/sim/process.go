@@ -281,7 +281,7 @@ func (p *process) healthy() (bool, string) {
 		return false, "namesake"
 	}
 	for _, other := range p.w.clients {
-		if other.member() == p.id && other.name() != p.proc && other.running() {
+		if other.member() == p.id && other.name() != p.proc && !other.gone() {
 			return false, "twin"
 		}
 	}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+)
+
+var (
+	mutants    = flag.Bool("mutants", false, "show for every rule that the simulator notices when it is switched off")
+	onlyMutant = flag.String("mutant", "", "try only mutants whose name contains this")
+)
+
+// maxMutantSeeds is within how many seeds a mutant must be caught.
+const maxMutantSeeds = 2000
+
+// mutant is a rule that is switched off, and the schedules in which that should
+// be noticed.
+type mutant struct {
+	name string
+	rule rules.Rule
+	// section of the design that states the rule.
+	section string
+	shapes  []string
+	change  func(*Shape)
+	// script names the story that catches what random schedules do not, because
+	// another rule carries it as well or because it needs an exact sequence.
+	script string
+}
+
+// drifting lets clocks run apart by more than the margin allows for.
+func drifting(s *Shape) { s.Drift = 0.06 }
+
+var allMutants = []mutant{
+	{name: "answer before save", rule: rules.SaveBeforeAnswer, section: "4.1", shapes: []string{"multi", "churn"}},
+	{name: "unreported grant counts as free", rule: rules.UnreportedIsHeld, section: "4.2", shapes: []string{"member", "churn"}},
+	{name: "REVOKED at any epoch frees", rule: rules.RevokedNeedsGrantEpoch, section: "4.2", shapes: []string{"churn", "healthy", "wait"}, script: "group: revoked_of_an_earlier_grant"},
+	{name: "omission at any epoch frees", rule: rules.OmissionNeedsRevokeEpoch, section: "4.2", shapes: []string{"churn", "healthy", "wait"}},
+	{name: "leave frees at once", rule: rules.LeavingHolds, section: "4.2", shapes: []string{"churn", "wait"}},
+	{name: "revoked shard is un-revoked", rule: rules.NeverUnrevoked, section: "4.2", shapes: []string{"churn", "wait"}, script: "group: target_returns_to_the_holder"},
+	{name: "rebalance timeout within the lease", rule: rules.TimeoutSparesLease, section: "4.2", shapes: nil, script: "engine: TestTheTimeoutSparesTheLease"},
+	{name: "rebalance timeout restarts with each target", rule: rules.TimeoutKeepsItsEpoch, section: "4.8", shapes: nil, script: "engine: timeout_keeps_its_epoch"},
+	{name: "no new epoch per change", rule: rules.NewEpochPerChange, section: "4.3", shapes: []string{"churn", "member"}},
+	{name: "only the newest epoch is valid", rule: rules.OlderEpochIsValid, section: "4.3", shapes: []string{"healthy", "churn"}},
+	{name: "stale requests are applied", rule: rules.StaleIsRefused, section: "4.3", shapes: []string{"churn", "healthy", "wait"}, script: "group: stale_request"},
+	{name: "restart frees old grants", rule: rules.RestartHoldsOldGrants, section: "4.4", shapes: []string{"twins"}},
+	{name: "rejoin displaces", rule: rules.RejoinNeverDisplaces, section: "4.4", shapes: []string{"twins"}},
+	{name: "no tombstones", rule: rules.EndedStaysEnded, section: "4.4", shapes: []string{"twins", "member"}},
+	{name: "leaver is fenced for a claim", rule: rules.LeaverIsNotFenced, section: "4.4", shapes: nil, script: "group: leaver_holds_what_it_drains"},
+	{name: "an old client's leave frees what it does not list", rule: rules.LegacyLeaveHolds, section: "4.4", shapes: nil, script: "group: legacy_leave"},
+	{name: "any answer counts", rule: rules.MatchAnswer, section: "4.5", shapes: []string{"wait", "healthy"}},
+	{name: "RETRY renews the lease", rule: rules.RetryRenewsNothing, section: "4.5", shapes: []string{"liveloss", "wait", "multi"}},
+	{name: "lease from receipt", rule: rules.LeaseFromSending, section: "4.5", shapes: []string{"churn", "multi", "healthy"}},
+	{name: "no lease margin", rule: rules.LeaseMargin, section: "4.5", shapes: []string{"member", "churn", "wait"}, change: drifting},
+	{name: "no self-fencing", rule: rules.SelfFencing, section: "4.5", shapes: []string{"member"}},
+	{name: "a lease is resumed", rule: rules.LeaseNotResumed, section: "4.5", shapes: []string{"churn", "member", "wait", "multi"}, script: "member: lease_is_never_resumed"},
+	{name: "expiry is unconditional", rule: rules.ExpiryIsConditional, section: "4.5", shapes: []string{"multi", "legacy", "wait", "healthy"}},
+	{name: "renewal is unconditional", rule: rules.RenewalIsConditional, section: "4.5", shapes: []string{"multi", "legacy", "healthy"}},
+	{name: "only a greater stamp renews", rule: rules.AnyChangeRenews, section: "4.5", shapes: []string{"multi", "liveloss", "failover"}},
+	{name: "a fresh coordinator trusts old stamps", rule: rules.ClockStartsWithProcess, section: "4.5", shapes: []string{"multi"}},
+	{name: "a gap in the polling is ignored", rule: rules.GapRestartsClocks, section: "4.5", shapes: []string{"liveloss", "multi"}, script: "engine: gap_restarts_clocks"},
+	{name: "old requests are applied", rule: rules.RequestsAge, section: "4.5", shapes: []string{"multi", "twins", "wait"}, script: "engine: requests_age"},
+	{name: "another instance is not noticed", rule: rules.InstanceIsNoticed, section: "4.7", shapes: []string{"failchurn", "failover"}},
+	{name: "the ring is not compared", rule: rules.RingIsCompared, section: "4.7", shapes: []string{"failchurn"}, script: "engine: ring"},
+	{name: "reports are not heard", rule: rules.ReportIsNoticed, section: "4.7", shapes: []string{"failover"}, script: "engine: report"},
+	{name: "epochs do not jump", rule: rules.CorrectionJumps, section: "4.7", shapes: []string{"failchurn", "failover"}},
+	{name: "grants during a correction", rule: rules.CorrectionGrantsNothing, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: failover"},
+	{name: "answers during a correction carry the ledger", rule: rules.CorrectionKeepsOwned, section: "4.7", shapes: []string{"failchurn", "failover"}},
+	{name: "unread shards keep their token", rule: rules.CorrectionRenewsTokens, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: unread_shard_gets_a_new_token"},
+	{name: "a correction does not wait for members", rule: rules.CorrectionWaitsSync, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: correction_waits_for_all"},
+	{name: "a correction does not wait a lease", rule: rules.CorrectionWaitsLease, section: "4.7", shapes: []string{"failchurn", "failover"}},
+}
+
+// catch is how a mutant was noticed.
+type catch struct {
+	mutant
+	seeds int
+	by    string
+	shape string
+}
+
+// TestMutants switches each rule off and demands that it is noticed.
+func TestMutants(t *testing.T) {
+	if !*mutants {
+		t.Skip("make mutants runs it")
+	}
+	caught := make([]catch, len(allMutants))
+	var workers sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, m := range allMutants {
+		if !strings.Contains(m.name, *onlyMutant) {
+			continue
+		}
+		workers.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			caught[i] = hunt(m)
+		})
+	}
+	workers.Wait()
+	fmt.Printf("%-50s %-5s %6s  %-10s %s\n", "mutant", "rule", "seeds", "shape", "caught by")
+	n := 0
+	for _, c := range caught {
+		switch {
+		case c.name == "":
+			continue
+		case c.by == "" && c.script == "":
+			t.Errorf("%s: not noticed within %d seeds, and no story catches it", c.name, c.seeds)
+		case c.by == "":
+			fmt.Printf("%-50s %-5s %6s  %-10s %s\n", c.name, c.section, "-", "script", c.script)
+		default:
+			fmt.Printf("%-50s %-5s %6d  %-10s %s\n", c.name, c.section, c.seeds, c.shape, c.by)
+		}
+		n++
+	}
+	fmt.Printf("mutants: %d\n", n)
+}
+
+// hunt plays seeds of the mutant's shapes in turn until one is noticed.
+func hunt(m mutant) catch {
+	c := catch{mutant: m}
+	limit := maxMutantSeeds
+	if m.script != "" {
+		// It is caught anyway; a few seeds show whether chance finds it as well.
+		limit = min(limit, 100)
+	}
+	if len(m.shapes) == 0 {
+		return c
+	}
+	for c.seeds < limit {
+		shape := m.shapes[c.seeds%len(m.shapes)]
+		c.seeds++
+		r := Run(uint64(c.seeds), Options{Shape: shape, Rules: rules.Without(m.rule), Change: m.change})
+		if r.Violation != "" {
+			c.by, c.shape = property(r.Violation), shape
+			return c
+		}
+	}
+	return c
+}
+
+// property names what a violation breaks.
+func property(violation string) string {
+	for _, p := range []struct{ text, name string }{
+		{"contradicts itself", "no state contradicts itself"}, {"two readers", "one reader"}, {"in flight", "no reader beside work in flight"}, {"which no save gave it", "recorded before answered"},
+		{"although it is healthy", "healthy members are not fenced"}, {"not settled", "all comes to rest"},
+		{"under token", "tokens rise"}, {"after epoch", "tokens rise"}, {"goes from", "epochs never go back"},
+	} {
+		if strings.Contains(violation, p.text) {
+			return p.name
+		}
+	}
+	return violation
+}
