@@ -1,0 +1,246 @@
+package producer_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/producer"
+	"github.com/redis-stream-coordinator/rsc/producer/internal/redistest"
+)
+
+// goroutines returns the stacks, by id, of the goroutines that run code of this
+// module or of the Redis client, but not of tests.
+func goroutines() map[string]string {
+	buf := make([]byte, 4<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	found := make(map[string]string)
+	for _, stack := range strings.Split(string(buf), "\n\n") {
+		ours := strings.Contains(stack, "/rsc/producer.") || strings.Contains(stack, "/go-redis/")
+		test := strings.Contains(stack, "redistest.") || strings.Contains(stack, "producer_test.")
+		// One goroutine for the life of the process, whatever the clients.
+		clock := strings.Contains(stack, "startGlobalTimeCache")
+		if id, _, ok := strings.Cut(stack, " ["); ok && ours && !test && !clock {
+			found[id] = stack
+		}
+	}
+	return found
+}
+
+// since returns the stacks of the goroutines that came after before was taken.
+func since(before map[string]string) string {
+	var left []string
+	for id, stack := range goroutines() {
+		if _, ok := before[id]; !ok {
+			left = append(left, stack)
+		}
+	}
+	return strings.Join(left, "\n\n")
+}
+
+func wantNoGoroutines(t *testing.T, before map[string]string) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for left := since(before); left != ""; left = since(before) {
+		if time.Now().After(deadline) {
+			t.Fatalf("goroutines are left:\n%s", left)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestCloseUnderLoad(t *testing.T) {
+	server := redistest.Start(t)
+	provision(t, server.Client, 4)
+	before := goroutines()
+	for range 5 {
+		p, err := producer.New(producer.Config{
+			Transport: newCoordinator(4), Stream: stream, Logger: quiet(), Redis: options(server.Addr),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var confirmed, refused atomic.Int64
+		var running sync.WaitGroup
+		started := server.Client.XLen(t.Context(), "orders:0").Val()
+		for g := range 8 {
+			running.Go(func() {
+				for i := 0; ; i++ {
+					var err error
+					if g%2 == 0 {
+						_, err = p.Publish(t.Context(), message("k"+strconv.Itoa(g), "x"))
+					} else {
+						_, err = p.PublishBatch(t.Context(), numbered(20, 20))
+					}
+					if err == nil {
+						confirmed.Add(1)
+						continue
+					}
+					// A call is either done whole or refused whole: nothing is cut off.
+					if !errors.Is(err, producer.ErrClosed) {
+						t.Error(err)
+					}
+					refused.Add(1)
+					return
+				}
+			})
+		}
+		eventually(t, "some load", func() bool { return server.Client.XLen(t.Context(), "orders:0").Val() > started+100 })
+		if !strings.Contains(since(before), "(*router).run") {
+			t.Error("an open producer has no goroutine, so this test looks for the wrong ones")
+		}
+		if err := p.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		running.Wait()
+		if refused.Load() != 8 || confirmed.Load() == 0 {
+			t.Errorf("%d calls confirmed, %d refused", confirmed.Load(), refused.Load())
+		}
+		wantNoGoroutines(t, before)
+	}
+}
+
+func TestCloseIsIdempotent(t *testing.T) {
+	p := open(t, newCoordinator(1), "127.0.0.1:1")
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			if err := p.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	if err := p.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_, err := p.Publish(t.Context(), message("k", "x"))
+	wantError(t, err, producer.ErrClosed)
+	results, err := p.PublishBatch(t.Context(), numbered(2, 2))
+	wantError(t, err, producer.ErrClosed)
+	if results != nil {
+		t.Error("there are results")
+	}
+}
+
+// Calls that wait for something that may never come are ended by Close.
+func TestCloseEndsWaits(t *testing.T) {
+	loading := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
+	missing := redistest.NewStub(t, func([]string) string { return "$-1\r\n" })
+	away := func(c *coordinator) { c.err = errAway }
+	tests := []struct {
+		name     string
+		addr     string
+		first    func(*coordinator) // before the producer starts
+		then     func(*coordinator) // when the stub has seen the message
+		stub     *redistest.Stub
+		want     *producer.PublishError
+		alsoWant error
+	}{
+		{"for the first routing", "127.0.0.1:1", away, nil, nil, producer.ErrClosed, nil},
+		{"to send again", loading.Addr, nil, nil, loading, producer.ErrRedisRefused, producer.ErrClosed},
+		{"for a fresh routing", missing.Addr, nil, away, missing, producer.ErrShardMissing, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := goroutines()
+			c := newCoordinator(1)
+			if tt.first != nil {
+				c.set(tt.first)
+			}
+			p := open(t, c, tt.addr, func(cfg *producer.Config) { cfg.RetryFor = time.Hour })
+			done := make(chan error, 1)
+			go func() {
+				_, err := p.Publish(t.Context(), message("k", "x"))
+				done <- err
+			}()
+			if tt.stub != nil {
+				eventually(t, "the message", func() bool { return len(tt.stub.Seen()) > 0 })
+			} else {
+				eventually(t, "an attempt", func() bool { return c.asked() > 1 })
+			}
+			if tt.then != nil {
+				c.set(tt.then)
+			}
+			began := time.Now()
+			if err := p.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(began); d > 3*time.Second {
+				t.Errorf("Close took %s", d)
+			}
+			err := <-done
+			wantError(t, err, tt.want)
+			if tt.alsoWant != nil && !errors.Is(err, tt.alsoWant) {
+				t.Errorf("%v does not say that the producer was closed", err)
+			}
+			wantNoGoroutines(t, before)
+		})
+	}
+}
+
+// A server that answers nothing does not hold Close up for longer than its
+// context allows.
+func TestCloseOfAStuckProducer(t *testing.T) {
+	arrived, never := make(chan struct{}), make(chan struct{})
+	stub := redistest.NewStub(t, func([]string) string {
+		close(arrived)
+		<-never
+		return ""
+	})
+	defer close(never)
+	before := goroutines()
+	p, err := producer.New(producer.Config{
+		Transport: newCoordinator(1), Stream: stream, Logger: quiet(), Redis: options(stub.Addr), RetryFor: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Publish(t.Context(), message("k", "x"))
+		done <- err
+	}()
+	<-arrived
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "under way") {
+		t.Errorf("Close: %v", err)
+	}
+	wantError(t, <-done, producer.ErrOutcomeUnknown)
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("it took %s", d)
+	}
+	if err := p.Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second Close says %v", err)
+	}
+	wantNoGoroutines(t, before)
+}
+
+// A Transport that does not honour its context does not hold Close up either.
+func TestCloseWhileTheTransportHangs(t *testing.T) {
+	asked, never := make(chan struct{}), make(chan struct{})
+	c := newCoordinator(1)
+	c.onCall = func() {
+		close(asked)
+		<-never
+	}
+	p, err := producer.New(producer.Config{Transport: c, Stream: stream, Logger: quiet(), Redis: options("127.0.0.1:1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "transport") {
+		t.Errorf("Close: %v", err)
+	}
+	close(never)
+}

@@ -1,0 +1,103 @@
+package redistest
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const slotCount = 16384
+
+// StartCluster starts n masters that share the slots of a Redis Cluster evenly,
+// in order, and waits until all of them know it.
+func StartCluster(tb testing.TB, n int) []*Server {
+	tb.Helper()
+	ctx := tb.Context()
+	servers := make([]*Server, n)
+	for i := range servers {
+		servers[i] = Start(tb, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+			"--cluster-port", strconv.Itoa(FreePort(tb)), "--cluster-node-timeout", "2000")
+	}
+	for i, s := range servers {
+		must(tb, s.Client.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slotCount/n, (i+1)*slotCount/n-1).Err())
+		must(tb, s.Client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
+	}
+	first := servers[0]
+	for _, s := range servers[1:] {
+		host, port, _ := net.SplitHostPort(s.Addr)
+		must(tb, first.Client.Do(ctx, "CLUSTER", "MEET", host, port, s.busPort()).Err())
+	}
+	for _, s := range servers {
+		Eventually(tb, "the cluster to be complete", func() bool {
+			info := s.Client.ClusterInfo(ctx).Val()
+			return strings.Contains(info, "cluster_slots_ok:16384") && strings.Contains(info, "cluster_state:ok")
+		})
+	}
+	return servers
+}
+
+func (s *Server) busPort() string {
+	for i, arg := range s.args {
+		if arg == "--cluster-port" {
+			return s.args[i+1]
+		}
+	}
+	return ""
+}
+
+// NodeID returns the server's id in its cluster.
+func (s *Server) NodeID() string {
+	s.tb.Helper()
+	id, err := s.Client.Do(s.tb.Context(), "CLUSTER", "MYID").Text()
+	must(s.tb, err)
+	return id
+}
+
+// MoveSlot gives slot to another server, the keys in it included, as a reshard
+// does. With half set it stops before the last step, so that the slot is still
+// owned by from and its keys are already at to: from answers ASK.
+func MoveSlot(tb testing.TB, slot int, from, to *Server, half bool) {
+	tb.Helper()
+	ctx := tb.Context()
+	must(tb, to.Client.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.NodeID()).Err())
+	must(tb, from.Client.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.NodeID()).Err())
+	keys, err := from.Client.ClusterGetKeysInSlot(ctx, slot, 100).Result()
+	must(tb, err)
+	host, port, _ := net.SplitHostPort(to.Addr)
+	for _, key := range keys {
+		must(tb, from.Client.Migrate(ctx, host, port, key, 0, 5*time.Second).Err())
+	}
+	if half {
+		return
+	}
+	FinishMove(tb, slot, from, to)
+}
+
+// FinishMove ends a MoveSlot that was left half done.
+func FinishMove(tb testing.TB, slot int, from, to *Server) {
+	tb.Helper()
+	for _, s := range []*Server{to, from} {
+		must(tb, s.Client.Do(tb.Context(), "CLUSTER", "SETSLOT", slot, "NODE", to.NodeID()).Err())
+	}
+}
+
+// Eventually waits for a condition, and fails the test when it does not come.
+func Eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -1,0 +1,196 @@
+package producer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Producer publishes to one stream. It is safe for use by many goroutines; one
+// per stream and process is enough.
+type Producer struct {
+	cfg       Config
+	transport *httpTransport // nil when Config.Transport is used
+	router    *router
+	nodes     *nodes
+	// closing is closed when Close begins, closed when it is over.
+	closing, closed chan struct{}
+
+	mu       sync.Mutex
+	shut     bool
+	running  int           // calls under way
+	idle     chan struct{} // closed when shut and none is running
+	closeErr error
+}
+
+// New returns a producer and starts to ask for the routing; it does not wait for
+// it, and connects to Redis when something is published. Close must be called.
+//
+// Errors: every complaint about cfg in one error that names the fields.
+func New(cfg Config) (*Producer, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p := &Producer{
+		cfg:     cfg,
+		closing: make(chan struct{}), closed: make(chan struct{}), idle: make(chan struct{}),
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		t, err := newHTTPTransport(&cfg)
+		if err != nil {
+			return nil, err
+		}
+		p.transport, transport = t, t
+	}
+	p.nodes = newNodes(cfg.Redis)
+	p.router = newRouter(&p.cfg, transport, p.closing)
+	p.router.start()
+	return p, nil
+}
+
+// Publish stores m in the stream and returns where. The first call waits for the
+// routing as long as ctx allows.
+//
+// Errors: a *PublishError, whose Outcome says whether the record may be stored
+// all the same. A context that ends before the message was sent is ErrCanceled;
+// one whose deadline passes while the answer is awaited is ErrOutcomeUnknown.
+// Cancelling ctx without a deadline does not cut that wait short, Redis.ReadTimeout does.
+func (p *Producer) Publish(ctx context.Context, m Message) (Receipt, error) {
+	if err := p.enter(); err != nil {
+		return Receipt{}, err
+	}
+	defer p.leave()
+	entries := [1]entry{{msg: &m}}
+	newBatch(p, entries[:]).run(ctx)
+	if e := &entries[0]; e.err != nil {
+		return Receipt{}, e.err
+	}
+	return entries[0].receipt(), nil
+}
+
+// PublishBatch stores the messages, pipelined and with the nodes of a Redis
+// Cluster at the same time, and returns the outcome of each, in the order of
+// messages. Messages of one key are stored in their order; the package comment
+// says what happens to those behind one that fails. A batch is not atomic.
+//
+// Errors: nil when every message was stored, otherwise a *BatchError that sums
+// up the results; or, with no results and nothing sent, ErrClosed and
+// ErrBatchTooLarge.
+func (p *Producer) PublishBatch(ctx context.Context, messages []Message) ([]Result, error) {
+	if len(messages) > MaxBatchMessages {
+		return nil, ErrBatchTooLarge.with("the batch has %d messages, at most %d are allowed: publish it in parts", len(messages), MaxBatchMessages)
+	}
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	entries := make([]entry, len(messages))
+	for i := range messages {
+		entries[i].msg = &messages[i]
+	}
+	newBatch(p, entries).run(ctx)
+	return results(entries)
+}
+
+// results hands the outcomes out and sums the failures up.
+func results(entries []entry) ([]Result, error) {
+	out := make([]Result, len(entries))
+	var failed *BatchError
+	for i := range entries {
+		e := &entries[i]
+		if e.err == nil {
+			out[i].Receipt = e.receipt()
+			continue
+		}
+		out[i].Err = e.err
+		if failed == nil {
+			failed = &BatchError{Messages: len(entries), FirstIndex: i, First: e.err}
+		}
+		if e.err.Outcome == Unknown {
+			failed.Unknown++
+		} else {
+			failed.NotApplied++
+		}
+	}
+	if failed != nil {
+		return out, failed
+	}
+	return out, nil
+}
+
+// Routing returns what the producer knows about the stream, for display. It is
+// false before the first answer of the coordinator.
+func (p *Producer) Routing() (Routing, bool) { return p.router.display() }
+
+// Close refuses further calls, lets those under way finish, and releases
+// everything the producer holds. A call that waits, for a routing or to send
+// something again, ends with ErrClosed or the error that it waited to overcome.
+// When ctx ends first, connections are closed under the calls that are left, which
+// then end by themselves, and Close says so.
+//
+// Close may be called more than once and by several goroutines; each call
+// returns when the producer is closed.
+func (p *Producer) Close(ctx context.Context) error {
+	p.mu.Lock()
+	first := !p.shut
+	if first {
+		p.shut = true
+		close(p.closing)
+		if p.running == 0 {
+			close(p.idle)
+		}
+	}
+	p.mu.Unlock()
+	if first {
+		p.closeErr = p.release(ctx)
+		close(p.closed)
+		return p.closeErr
+	}
+	select {
+	case <-p.closed:
+		return p.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close the producer: another Close is under way: %w", context.Cause(ctx))
+	}
+}
+
+// release is the body of the first Close.
+func (p *Producer) release(ctx context.Context) error {
+	var late error
+	select {
+	case <-p.idle:
+	case <-ctx.Done():
+		late = fmt.Errorf("close the producer: calls were still under way: %w", context.Cause(ctx))
+	}
+	if err := p.router.stop(ctx); err != nil && late == nil {
+		late = fmt.Errorf("close the producer: the transport does not return: %w", err)
+	}
+	if p.transport != nil {
+		p.transport.close()
+	}
+	if err := p.nodes.close(); err != nil && late == nil {
+		return fmt.Errorf("close the producer: %w", err)
+	}
+	return late
+}
+
+// enter counts a call in; every enter without an error is followed by leave.
+func (p *Producer) enter() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shut {
+		return ErrClosed
+	}
+	p.running++
+	return nil
+}
+
+func (p *Producer) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running--; p.running == 0 && p.shut {
+		close(p.idle)
+	}
+}
