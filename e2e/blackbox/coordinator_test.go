@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,14 @@ var listens = regexp.MustCompile(`"url":"(http://([^"]+))"`)
 // args say otherwise.
 func startCoordinator(t *testing.T, args ...string) *coordinator {
 	t.Helper()
-	c := &coordinator{t: t, args: append(append([]string{"server", "--log-format", "json"}, quick...), args...)}
+	return newCoordinator(t, append(slices.Clone(quick), args...)...)
+}
+
+// newCoordinator runs a coordinator on a free port with the timings that args
+// and the defaults say.
+func newCoordinator(t *testing.T, args ...string) *coordinator {
+	t.Helper()
+	c := &coordinator{t: t, args: append([]string{"server", "--log-format", "json"}, args...)}
 	c.run("127.0.0.1:0")
 	return c
 }
