@@ -238,9 +238,9 @@ func TestCredentialsThatCannotBeHad(t *testing.T) {
 	logged := new(logBuffer)
 	cfg := overHTTP(w, s.URL)
 	cfg.Logger = logged.logger()
-	asked := 0
+	var asked atomic.Int32
 	cfg.Credentials = consumer.CredentialsFunc(func(context.Context) (string, error) {
-		if asked++; asked == 1 {
+		if asked.Add(1) == 1 {
 			return "", errors.New("the token service is away")
 		}
 		return "Bearer token", nil
