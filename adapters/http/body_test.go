@@ -24,7 +24,7 @@ func TestBadBodies(t *testing.T) {
 		{"not JSON", request{method: "POST", path: groupPath, body: "hello"}, 400, "INVALID_REQUEST", "body: "},
 		{"cut off", request{method: "POST", path: groupPath, body: `{"requestedBy":"o`}, 400, "INVALID_REQUEST", "body: "},
 		{"two values", request{method: "POST", path: groupPath, body: createBody + createBody}, 400, "INVALID_REQUEST", "body: "},
-		{"a list", request{method: "POST", path: groupPath, body: `[]`}, 400, "INVALID_REQUEST", "body: cannot be a array"},
+		{"a list", request{method: "POST", path: groupPath, body: `[]`}, 400, "INVALID_REQUEST", "body: cannot be an array"},
 		{"text for a number", request{method: "POST", path: groupPath, body: `{"initialShardCount":"four","requestedBy":"ops"}`}, 400, "INVALID_REQUEST", "initialShardCount cannot be a string"},
 		{"fraction", request{method: "POST", path: groupPath, body: `{"initialShardCount":1.5,"requestedBy":"ops"}`}, 400, "INVALID_REQUEST", "initialShardCount cannot be a number"},
 		{"number beyond all bounds", request{method: "POST", path: groupPath, body: `{"initialShardCount":99999999999999999999,"requestedBy":"ops"}`}, 400, "INVALID_REQUEST", "initialShardCount cannot be a number"},

@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // GroupStart says where a new consumer group begins to read a stream.
 type GroupStart string
@@ -71,7 +74,7 @@ type Delete struct {
 func (r *Delete) Validate() error {
 	var bad complaints
 	checkRequester(&bad, r.RequestedBy, r.Reason)
-	if r.Reason == "" {
+	if strings.TrimSpace(r.Reason) == "" {
 		bad.addf("reason", "must not be blank")
 	}
 	return bad.err()

@@ -241,10 +241,14 @@ func Decode(body []byte, v any) error {
 func reasonOf(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		if wrong.Field != "" {
-			return fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value)
+		article := "a"
+		if wrong.Value == "array" || wrong.Value == "object" {
+			article = "an"
 		}
-		return fmt.Sprintf("cannot be a %s", wrong.Value)
+		if wrong.Field != "" {
+			return fmt.Sprintf("%s cannot be %s %s", wrong.Field, article, wrong.Value)
+		}
+		return fmt.Sprintf("cannot be %s %s", article, wrong.Value)
 	}
 	return err.Error()
 }
