@@ -23,6 +23,9 @@ type clocks struct {
 	// jump is the correction that is open, since when.
 	jump      protocol.Epoch
 	jumpSince time.Duration
+	// retimed is the last change of timings, since when.
+	retimed      protocol.Epoch
+	retimedSince time.Duration
 }
 
 type lease struct {
@@ -50,7 +53,7 @@ func (c *clocks) observe(now, gap time.Duration, instance string, v *group.View,
 		if missed || instance != c.instance {
 			clear(c.leases)
 			clear(c.revokes)
-			c.jump = 0
+			c.jump, c.retimed = 0, 0
 			forgot = true
 		}
 	}
@@ -98,6 +101,9 @@ func (c *clocks) adopt(now time.Duration, v *group.View) {
 	if k := v.State.Correction; k != nil && k.Jump != c.jump {
 		c.jump, c.jumpSince = k.Jump, now
 	}
+	if e := v.State.TimingsEpoch; e != c.retimed {
+		c.retimed, c.retimedSince = e, now
+	}
 	pending := v.Revocations()
 	for r := range c.revokes {
 		if _, there := pending[group.Revocation{Life: r.life, Epoch: r.epoch}]; !there {
@@ -118,14 +124,14 @@ func (c *clocks) verdicts(now time.Duration, v *group.View) (expired map[string]
 	expired = map[string]bool{}
 	for i := range v.State.Lives {
 		key := v.State.Lives[i].Key()
-		if l, known := c.leases[key]; known && now-l.since >= t.Lease {
+		if l, known := c.leases[key]; known && now-l.since >= v.State.LongestLease() {
 			expired[key] = true
 		}
 	}
 	overdue = map[string]protocol.Epoch{}
 	wait := t.RebalanceTimeout
 	if c.rules.On(rules.TimeoutSparesLease) {
-		wait = max(wait, t.Lease)
+		wait = max(wait, v.State.LongestLease())
 	}
 	for r, since := range c.revokes {
 		if now-since >= wait {
@@ -138,8 +144,17 @@ func (c *clocks) verdicts(now time.Duration, v *group.View) (expired map[string]
 // corrected returns the jump of the correction that has been open for a lease
 // time here, 0 for none.
 func (c *clocks) corrected(now time.Duration, v *group.View) protocol.Epoch {
-	if k := v.State.Correction; k != nil && k.Jump == c.jump && now-c.jumpSince >= v.State.Timings.Lease {
+	if k := v.State.Correction; k != nil && k.Jump == c.jump && now-c.jumpSince >= v.State.LongestLease() {
 		return k.Jump
+	}
+	return 0
+}
+
+// promiseOver returns the change of timings since which the longest lease that
+// was promised before has passed, 0 for none.
+func (c *clocks) promiseOver(now time.Duration, v *group.View) protocol.Epoch {
+	if s := v.State; s.Promised != 0 && s.TimingsEpoch == c.retimed && now-c.retimedSince >= s.Promised {
+		return s.TimingsEpoch
 	}
 	return 0
 }

@@ -339,6 +339,7 @@ func (e *Engine) apply(in Input) {
 	if e.ticking {
 		input.Expired, input.Overdue = e.clocks.verdicts(in.Mono, e.view)
 		input.Corrected = e.clocks.corrected(in.Mono, e.view)
+		input.PromiseOver = e.clocks.promiseOver(in.Mono, e.view)
 		cmd = append(cmd, group.Tick{})
 	}
 	next, resp, events, err := group.Apply(*e.view.State, input, cmd)

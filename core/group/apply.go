@@ -26,6 +26,9 @@ type Input struct {
 	// Corrected is the jump of a correction that has been open for a lease time
 	// on the clock of the coordinator that acts; 0 for none.
 	Corrected protocol.Epoch
+	// PromiseOver is the epoch of a change of timings since which the longest
+	// lease promised before has passed, on the same clock; 0 for none.
+	PromiseOver protocol.Epoch
 	// MayCorrect allows a member's report to open a correction: at most once per
 	// lease time.
 	MayCorrect bool
@@ -189,6 +192,8 @@ func (c *change) run(cmd Command) {
 		c.tick()
 	case Correct:
 		c.correct(cmd)
+	case Retime:
+		c.retime(cmd.Timings)
 	}
 }
 
@@ -296,6 +301,7 @@ func (c *change) tick() {
 		}
 	}
 	c.endCorrection()
+	c.endPromise()
 }
 
 // suspects returns the lives that there is a verdict on, in order.

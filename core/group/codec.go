@@ -31,6 +31,8 @@ type record struct {
 	Ledger          columns        `json:"ledger"`
 	Target          []int32        `json:"target"`
 	Ended           []tombstone    `json:"ended"`
+	PromisedMs      int64          `json:"promisedLeaseMs,omitempty"`
+	TimingsEpoch    protocol.Epoch `json:"timingsEpoch,omitempty"`
 	Instance        string         `json:"instance,omitempty"`
 	Ring            []saved        `json:"ring,omitempty"`
 	Correction      *correction    `json:"correction,omitempty"`
@@ -100,7 +102,7 @@ func Encode(s *State) ([]byte, error) {
 		Target: s.Target,
 		Ended:  make([]tombstone, len(s.Ended)),
 
-		Instance: s.Instance,
+		PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance,
 	}
 	for _, w := range s.Ring {
 		r.Ring = append(r.Ring, saved(w))
@@ -183,7 +185,7 @@ func Decode(body []byte) (State, error) {
 		Target: r.Target,
 		Ended:  make([]Tombstone, len(r.Ended)),
 
-		Instance: r.Instance,
+		Promised: time.Duration(r.PromisedMs) * time.Millisecond, TimingsEpoch: r.TimingsEpoch, Instance: r.Instance,
 	}
 	for _, w := range r.Ring {
 		s.Ring = append(s.Ring, Save(w))

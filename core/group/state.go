@@ -37,6 +37,11 @@ type State struct {
 	StreamVersion int64
 	// Timings are what every coordinator and member of this group obeys.
 	Timings protocol.Timings
+	// Promised is a longer lease that members may still have been promised before
+	// the timings changed, 0 for none; TimingsEpoch is the group epoch of that
+	// change.
+	Promised     time.Duration
+	TimingsEpoch protocol.Epoch
 	// Instance is the instance of the store that the state was last saved in,
 	// Ring its last saves, oldest first: by both a coordinator notices that the
 	// store went backwards. They are set by whoever saves.
@@ -181,6 +186,10 @@ func New(stream, name string, shards int, streamVersion int64, t protocol.Timing
 	}
 	return s
 }
+
+// LongestLease is the longest lease that any member may count on: a shorter one
+// counts only after the longest that was promised before is over.
+func (s *State) LongestLease() time.Duration { return max(s.Timings.Lease, s.Promised) }
 
 // Summary sums the group up in one word.
 func (s *State) Summary() protocol.GroupState {

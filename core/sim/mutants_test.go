@@ -65,6 +65,7 @@ var allMutants = []mutant{
 	{name: "a fresh coordinator trusts old stamps", rule: rules.ClockStartsWithProcess, section: "4.5", shapes: []string{"multi"}},
 	{name: "a gap in the polling is ignored", rule: rules.GapRestartsClocks, section: "4.5", shapes: []string{"liveloss", "multi"}, script: "engine: gap_restarts_clocks"},
 	{name: "old requests are applied", rule: rules.RequestsAge, section: "4.5", shapes: []string{"multi", "twins", "wait"}, script: "engine: requests_age"},
+	{name: "a shorter lease counts at once", rule: rules.ShorterLeaseWaits, section: "4.5", shapes: []string{"retime"}},
 	{name: "another instance is not noticed", rule: rules.InstanceIsNoticed, section: "4.7", shapes: []string{"failchurn", "failover"}},
 	{name: "the ring is not compared", rule: rules.RingIsCompared, section: "4.7", shapes: []string{"failchurn"}, script: "engine: ring"},
 	{name: "reports are not heard", rule: rules.ReportIsNoticed, section: "4.7", shapes: []string{"failover"}, script: "engine: report"},

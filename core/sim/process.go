@@ -266,7 +266,7 @@ func (p *process) inFlight() []protocol.ShardIndex {
 // healthy reports whether nothing has happened that could be a reason to fence
 // the process: it has a valid lease, its name to itself, and was not paused.
 func (p *process) healthy() (bool, string) {
-	patience := 3 * p.w.shape.Timings.Lease
+	patience := 5 * p.w.shape.Timings.Lease
 	switch {
 	case p.w.now < p.lastPause+patience:
 		return false, "paused"

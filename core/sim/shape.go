@@ -49,6 +49,8 @@ type Shape struct {
 	LostReply, Away, Failover float64
 	// LoseStamps is the chance per second that stamps alone are lost.
 	LoseStamps float64
+	// Retime is the chance per second that the lease time is changed.
+	Retime float64
 }
 
 var simTimings = protocol.Timings{HeartbeatInterval: time.Second, Lease: 6 * time.Second, RebalanceTimeout: 15 * time.Second}
@@ -107,6 +109,12 @@ var Shapes = []Shape{
 		Name: "liveloss", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
 		Lose: 0.1, Repeat: 0.2, Middle: 0.2, Crash: 0.05, Pause: 0.04, Drift: 0.04, Away: 0.03, LoseStamps: 0.05, Failover: 0.02,
 	},
+	// The lease time is lowered and raised while members come and go.
+	{
+		Name: "retime", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.2, Repeat: 0.1, Middle: 0.3, Cut: 0.06, Crash: 0.05, Leave: 0.04, Pause: 0.06, Drift: 0.03,
+		CoordCrash: 0.01, Retime: 0.2,
+	},
 	// Nothing but a bad network: here no member may ever be fenced.
 	{
 		Name: "healthy", Coordinators: 3, Members: 4, Shards: 6, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
@@ -127,7 +135,7 @@ func (s Shape) drawn(rng *rand.Rand) Shape {
 	}
 	for _, rate := range []*float64{
 		&s.Lose, &s.Repeat, &s.Middle, &s.Late, &s.Cut, &s.Crash, &s.Leave, &s.Pause, &s.Twin, &s.SlowDrain,
-		&s.CoordPause, &s.CoordCrash, &s.LostReply, &s.Away, &s.Failover, &s.LoseStamps,
+		&s.CoordPause, &s.CoordCrash, &s.LostReply, &s.Away, &s.Failover, &s.LoseStamps, &s.Retime,
 	} {
 		scale := 0.2 + rng.Float64()*rng.Float64()*4.8
 		if rng.IntN(2) == 0 {

@@ -160,3 +160,33 @@ func (s *store) loseStamps() {
 	s.w.logf("all stamps are lost")
 	s.remember()
 }
+
+// retime lets an operator change the lease time.
+func (s *store) retime() {
+	g, err := group.Decode(s.body)
+	if err != nil {
+		s.w.violate("the state cannot be read: %v", err)
+		return
+	}
+	t := g.Timings
+	t.Lease = time.Duration(3+s.w.rng.IntN(7)) * time.Second
+	next, r, _, err := group.Apply(g, group.Input{Now: wallStart.Add(s.w.now), ID: s.w.id("t"), Rules: s.w.rules}, group.Retime{Timings: t})
+	if err != nil {
+		s.w.violate("the timings cannot be changed: %v", err)
+		return
+	}
+	if !r.Changed {
+		return
+	}
+	s.w.counts.Retimes++
+	s.w.logf("the lease time is now %s", t.Lease)
+	s.revision++
+	s.nonce = s.w.id("t")
+	next.Saving(group.Save{Revision: s.revision, Nonce: s.nonce}, s.version().Instance)
+	if s.body, err = group.Encode(&next); err != nil {
+		s.w.violate("the state cannot be written: %v", err)
+		return
+	}
+	s.remember()
+	s.w.watch.committed(s.w, &next)
+}

@@ -47,6 +47,7 @@ const (
 	AnyChangeRenews        // a stamp that differs restarts the clock, also one that is missing
 	ClockStartsWithProcess // a coordinator that has just started counts from then
 	GapRestartsClocks      // after a gap in its polling a coordinator counts anew
+	ShorterLeaseWaits      // a shorter lease counts after the longest one promised before
 	RequestsAge            // a request that waited too long is not applied
 
 	// 4.7: a store that went backwards.
