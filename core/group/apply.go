@@ -192,6 +192,8 @@ func (c *change) run(cmd Command) {
 		c.tick()
 	case Correct:
 		c.correct(cmd)
+	case Adopt:
+		c.adopt(cmd)
 	case Retime:
 		c.retime(cmd.Timings)
 	}

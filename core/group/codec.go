@@ -154,11 +154,15 @@ func corrupt(r *record, format string, args ...any) error {
 }
 
 // Decode reads what Encode wrote, and checks it.
+// A record of schema version 1 is read as the state that it becomes.
 // Errors: protocol.ErrCorrupt, also for a schema newer than SchemaVersion.
 func Decode(body []byte) (State, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {
 		return State{}, corrupt(&r, "cannot be read (%v)", err)
+	}
+	if r.SchemaVersion == 1 {
+		return upgraded(body)
 	}
 	if r.SchemaVersion != SchemaVersion {
 		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has schema version %d, this coordinator reads %d: use the release that wrote it",

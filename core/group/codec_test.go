@@ -90,7 +90,7 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		value any
 		path  []any
 	}{
-		{"an older schema", 1, []any{"schemaVersion"}},
+		{"an older schema", 0, []any{"schemaVersion"}},
 		{"a newer schema", 3, []any{"schemaVersion"}},
 		{"a wrong type", "six", []any{"shardCount"}},
 		{"fewer shards than rows", 5, []any{"shardCount"}},

@@ -22,6 +22,12 @@ func (c *Coordinator) publish(key port.GroupKey, events []group.Event) {
 			log.Info("member ended", "member", e.Member, "incarnation", e.Incarnation, "reason", string(e.Reason), "detail", e.Detail)
 		case group.TargetChanged:
 			log.Info("target changed", "epoch", int64(e.GroupEpoch), "members", e.Members, "moves", e.Moves)
+		case group.CorrectionOpened:
+			log.Warn("the store went backwards, the group is corrected", "reason", e.Reason, "jump", int64(e.Jump))
+		case group.CorrectionEnded:
+			log.Info("the correction has ended", "jump", int64(e.Jump))
+		case group.TimingsChanged:
+			log.Info("timings changed", "lease", e.Now.Lease, "heartbeat_interval", e.Now.HeartbeatInterval, "rebalance_timeout", e.Now.RebalanceTimeout)
 		case group.ShardGranted:
 			log.Debug("shard granted", "shard", int(e.Shard), "member", e.Member, "epoch", int64(e.Epoch))
 		case group.ShardRevoked:

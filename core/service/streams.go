@@ -325,6 +325,9 @@ func (c *Coordinator) scanStreams(ctx context.Context) {
 		c.storeTrouble(ctx, "list streams", err)
 		return
 	}
+	if err := c.importStreams(ctx, prefixes); err != nil {
+		return
+	}
 	for _, prefix := range prefixes {
 		c.scanStream(ctx, prefix)
 	}

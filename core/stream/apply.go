@@ -25,6 +25,15 @@ type Create struct {
 	RoutingLease     time.Duration
 }
 
+// Import makes the record of a stream whose groups were created by an earlier
+// implementation, which kept none.
+type Import struct {
+	Prefix       string
+	ShardCount   int
+	Groups       []string
+	RoutingLease time.Duration
+}
+
 // EnsureGroup makes a group, or leaves the one that exists.
 type EnsureGroup struct {
 	Name string
@@ -63,6 +72,7 @@ type Delete struct{ DeleteData bool }
 type AnnounceLease struct{ Lease time.Duration }
 
 func (Create) isCommand()        {}
+func (Import) isCommand()        {}
 func (EnsureGroup) isCommand()   {}
 func (Provisioned) isCommand()   {}
 func (GroupCreated) isCommand()  {}
@@ -125,6 +135,10 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 // exist or is being deleted.
 func allowed(s *State, cmd Command) error {
 	_, create := cmd.(Create)
+	if _, imports := cmd.(Import); imports {
+		// A record that is there already is the newer truth.
+		return nil
+	}
 	switch {
 	case create && s.Exists() && s.Removal != nil:
 		return protocol.ErrStreamExists.With("stream %q is being deleted: repeat the request when it is gone", s.Prefix)
@@ -150,6 +164,8 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 			CreatedAt: in.Now,
 		}
 		return []Event{StreamCreated{s.Prefix, s.ShardCount}}, true, nil
+	case Import:
+		return s.importGroups(in, cmd)
 	case Provisioned:
 		changed := !s.Provisioned
 		s.Provisioned = true
@@ -185,6 +201,23 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 // wholeMs rounds a time up to what a record can hold.
 func wholeMs(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+func (s *State) importGroups(in Input, cmd Import) ([]Event, bool, error) {
+	switch {
+	case s.Exists():
+		return nil, false, nil
+	case len(cmd.Groups) > protocol.MaxGroups:
+		return nil, false, protocol.ErrLimit.With("stream %q has %d groups, more than %d are not allowed: delete some", cmd.Prefix, len(cmd.Groups), protocol.MaxGroups)
+	}
+	*s = State{
+		Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), ShardCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
+		AutoCreateGroups: true, GroupStart: protocol.StartEarliest, RoutingLease: cmd.RoutingLease, CreatedAt: in.Now,
+	}
+	for _, name := range slices.Sorted(slices.Values(cmd.Groups)) {
+		s.Groups = append(s.Groups, Group{Name: name, Phase: GroupLive, CreatedAt: in.Now})
+	}
+	return []Event{StreamCreated{s.Prefix, s.ShardCount}}, true, nil
 }
 
 func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {
