@@ -8,6 +8,7 @@
 //
 //	p, err := producer.New(producer.Config{
 //		Coordinators: []string{"http://127.0.0.1:8080"},
+//		Credentials:  producer.BasicAuth("admin", "password"),
 //		Stream:       "orders",
 //		Redis:        redis.UniversalOptions{Addrs: []string{"127.0.0.1:6379"}},
 //	})

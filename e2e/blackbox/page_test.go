@@ -125,6 +125,8 @@ type session struct {
 	replace map[string]string
 	// apart says that a command is not run in the shell.
 	apart func(command string) bool
+	// quiet leaves out what commands print to standard error.
+	quiet bool
 }
 
 // mark stands between the outputs of two commands.
@@ -176,9 +178,18 @@ func (p *page) shell(script string, s session) []string {
 	p.t.Helper()
 	shell := exec.CommandContext(p.t.Context(), "bash", "--noprofile", "--norc")
 	shell.Dir, shell.Stdin, shell.WaitDelay = p.t.TempDir(), strings.NewReader(script), time.Second
-	var out bytes.Buffer
+	var out, aside bytes.Buffer
 	shell.Stdout, shell.Stderr = &out, &out
-	if err := shell.Run(); err != nil {
+	if s.quiet {
+		shell.Stderr = &aside
+	}
+	err := shell.Run()
+	p.t.Cleanup(func() {
+		if p.t.Failed() && aside.Len() > 0 {
+			p.t.Logf("standard error of the commands of %s:\n%s", p.path, aside.String())
+		}
+	})
+	if err != nil {
 		p.t.Fatalf("%s: the shell says %v:\n%s", p.path, err, out.String())
 	}
 	text := out.String()
