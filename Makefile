@@ -42,6 +42,26 @@ e2e: ## run only the suites on real processes, afresh
 	scripts/test-setup.sh
 	cd e2e && go test -race -count=1 -timeout $(E2E_TIMEOUT) ./...
 
+# SEEDS seeds from FIRST on, or one SEED with its whole trace; SHAPE for one shape
+# of schedule only.
+SEEDS ?= 3000
+FIRST ?= 1
+SIM = go test ./sim -count=1 -v -timeout 3h
+QUIET = { grep -v -e '^=== ' -e '^--- PASS' -e '^PASS' -e '^ok ' || true; }
+
+.PHONY: sim
+sim: ## play seeded schedules full of faults (SEEDS, FIRST, SHAPE), or one SEED with its trace
+	cd core && $(SIM) -run '^TestSeeds$$' -seeds '$(SEEDS)' -first '$(FIRST)' -seed '$(or $(SEED),0)' -shape '$(SHAPE)' | $(QUIET)
+
+.PHONY: worlds
+WORLDS ?= 1000000
+worlds: ## visit every interleaving of small worlds, up to WORLDS distinct states
+	cd core && $(SIM) -run '^TestSmallWorlds$$' -worlds '$(WORLDS)' | $(QUIET)
+
+.PHONY: mutants
+mutants: ## switch every rule of the protocol off in turn and show what notices it
+	cd core && $(SIM) -run '^TestMutants$$' -mutants | $(QUIET)
+
 # -p 1, so that no package's benchmarks disturb another's.
 BENCH ?= .
 
