@@ -69,7 +69,7 @@ func (b *batch) run(ctx context.Context) {
 			return
 		}
 		if ctx.Err() != nil {
-			b.failAll(ErrCanceled.because(context.Cause(ctx)))
+			b.giveUp(context.Cause(ctx))
 			return
 		}
 		s, err := b.p.router.acquire(ctx)
@@ -112,6 +112,19 @@ func (b *batch) behind(e *entry) *PublishError {
 func (b *batch) failAll(err *PublishError) {
 	for _, e := range b.waiting {
 		b.fail(e, err)
+	}
+	b.waiting = nil
+}
+
+// giveUp fails everything because of reason: with what the last attempt came to
+// where there was one, since that is what the caller can do something about.
+func (b *batch) giveUp(reason error) {
+	for _, e := range b.waiting {
+		if err := e.verdict.err; err != nil {
+			b.fail(e, err.because(errors.Join(reason, err.Err)))
+			continue
+		}
+		b.fail(e, ErrCanceled.because(reason))
 	}
 	b.waiting = nil
 }

@@ -2,6 +2,7 @@ package producer_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"reflect"
 	"strconv"
@@ -388,12 +389,21 @@ func TestRetriesEnd(t *testing.T) {
 		t.Errorf("retries went on for %s", d)
 	}
 
-	// The caller's deadline ends them too, and the reason stays visible.
-	slow := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.RetryFor = time.Hour })
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	// The caller's context ends them too, and the reason for them stays visible.
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls atomic.Int32
+	canceling := redistest.NewStub(t, func([]string) string {
+		if calls.Add(1) == 3 {
+			cancel()
+		}
+		return "-LOADING busy\r\n"
+	})
+	slow := open(t, newCoordinator(1), canceling.Addr, func(cfg *producer.Config) { cfg.RetryFor = time.Hour })
 	_, err = slow.Publish(ctx, message("k", "x"))
-	wantError(t, err, producer.ErrRedisRefused, "LOADING", "deadline exceeded")
+	wantError(t, err, producer.ErrRedisRefused, "LOADING")
+	if !errors.Is(err, context.Canceled) || calls.Load() != 3 {
+		t.Errorf("got %v after %d attempts", err, calls.Load())
+	}
 }
 
 // The time for retries begins anew whenever something was stored: a large batch
