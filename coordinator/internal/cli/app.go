@@ -66,6 +66,9 @@ func (a App) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitOK
 	}
+	if errors.Is(err, errTold) {
+		return exitFailure
+	}
 	var usage *usageError
 	if !errors.As(err, &usage) {
 		fmt.Fprintf(a.Stderr, "%s: %v\n", command.CommandPath(), err)

@@ -11,7 +11,10 @@ var commands = []func(App) *cobra.Command{
 	newServer,
 	newProduce,
 	newConsume,
+	newDemo,
 	newVersion,
+	newDemoConsumer,
+	newDemoRedis,
 }
 
 // The order of commands says something; it is a setting of the whole process.

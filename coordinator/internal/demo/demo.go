@@ -22,10 +22,10 @@ const (
 	// goodbyeTimeout bounds the wait for the coordinator to know that all
 	// consumers have left.
 	goodbyeTimeout = time.Second
-	// work is how long a consumer takes for a record at most. It is less where a
-	// shard has many: a quarter of its time is to be work.
-	work      = time.Millisecond
-	workShare = 4
+	// work is how long a consumer takes for a record, unless there are more than
+	// workRate of them in a second: then it takes no longer than it has to.
+	work     = time.Millisecond
+	workRate = 4000
 	// maxDrift is how far the clock may be set meanwhile: what is compared
 	// between processes is not true any more then.
 	maxDrift = 50 * time.Millisecond
@@ -59,7 +59,7 @@ func (r Result) String() string {
 func Run(ctx context.Context, o Options) (Result, error) {
 	o, err := o.withDefaults()
 	if err != nil {
-		return Result{}, fmt.Errorf("demo: %w", err)
+		return Result{}, err
 	}
 	d := &demo{o: &o, names: "rsc-demo-" + strings.ToLower(rand.Text()[:nameLength]), began: time.Now()}
 	d.display = &display{out: o.Out, size: o.Size, began: d.began}
@@ -139,13 +139,11 @@ func (d *demo) open(ctx context.Context, fail func(error)) error {
 		return err
 	}
 	d.onClose(func(context.Context) error { return d.inspector.close() })
+	if err := d.inspector.reach(ctx); err != nil {
+		return err
+	}
 	if d.backend.given {
-		d.onClose(func(ctx context.Context) error {
-			if left, err := d.inspector.remove(ctx, d.names); err != nil || len(left) > 0 && d.removed {
-				return errors.Join(err, fmt.Errorf("the coordinator left keys behind when the stream was deleted, they are removed now: %s", strings.Join(left, ", ")))
-			}
-			return nil
-		})
+		d.onClose(d.removeKeys)
 	}
 
 	log := newLineHandler(func(line string) { warn("coordinator: " + line) }, func(message string) {
@@ -182,6 +180,18 @@ func (d *demo) open(ctx context.Context, fail func(error)) error {
 	return d.openClients(fail) //nolint:contextcheck // the producer and its route live until they are closed
 }
 
+// removeKeys removes what is left in a Redis that is not ours.
+func (d *demo) removeKeys(ctx context.Context) error {
+	left, err := d.inspector.remove(ctx, d.names)
+	if err != nil {
+		return fmt.Errorf("keys that begin with %s may be left in Redis: %w", d.names, err)
+	}
+	if d.removed && len(left) > 0 {
+		return fmt.Errorf("the coordinator left keys behind when the stream was deleted, which are removed now: %s", strings.Join(left, ", "))
+	}
+	return nil
+}
+
 // openClients makes the producer and what starts consumers.
 func (d *demo) openClients(fail func(error)) error {
 	var err error
@@ -195,7 +205,7 @@ func (d *demo) openClients(fail func(error)) error {
 		orders: consumerOrders{
 			Coordinator: d.coordinator.url, Username: memberUser, Password: d.coordinator.password(memberUser),
 			Stream: d.stream(), Group: group, RedisURL: d.backend.url, Embedded: d.backend.embedded,
-			Work: min(work, time.Second*shardCount/time.Duration(d.o.Rate*workShare)),
+			Work: d.o.work(),
 		},
 		journal: d.journal, say: d.display.say, failed: fail,
 		kills: map[string]time.Duration{}, state: map[string]memberState{},

@@ -359,6 +359,7 @@ func TestOptionsThatCannotBeUsed(t *testing.T) {
 func TestARedisThatCannotBeUsed(t *testing.T) {
 	tests := []struct{ name, url, want string }{
 		{"no URL", "localhost", "demo: failed: the Redis URL cannot be read: it must be like redis://"},
+		{"nobody there", "redis://127.0.0.1:1", "demo: failed: redis does not answer, check the URL and the server: "},
 		{"a password", "redis://user:secret@127.0.0.1:notaport", "demo: failed: the Redis URL cannot be read"},
 	}
 	for _, tt := range tests {

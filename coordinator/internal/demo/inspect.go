@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,6 +26,19 @@ func newInspector(b *backend, stream, group string, shards int) (*inspector, err
 		return nil, err
 	}
 	return &inspector{client: redis.NewUniversalClient(&o), stream: stream, group: group, shards: shards}, nil
+}
+
+// reachTimeout bounds how long a Redis may take to answer for the first time.
+const reachTimeout = 5 * time.Second
+
+// reach makes sure that there is a Redis that answers.
+func (i *inspector) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	if err := i.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("redis does not answer, check the URL and the server: %w", err)
+	}
+	return nil
 }
 
 func (i *inspector) close() error { return i.client.Close() }

@@ -118,4 +118,12 @@ func (o *Options) bounds() bounds {
 	}
 }
 
+// work is how long a consumer takes for a record.
+func (o *Options) work() time.Duration {
+	if o.Rate > workRate {
+		return 0
+	}
+	return work
+}
+
 func (o *Options) length() time.Duration { return time.Duration(o.Seconds) * time.Second }
