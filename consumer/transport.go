@@ -149,6 +149,8 @@ func refusal(target string, resp *http.Response) error {
 		return fmt.Errorf("%s: %w", target, protocol.ErrUnauthorized)
 	case resp.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("%s: %w", target, protocol.ErrForbidden)
+	case resp.StatusCode == http.StatusBadGateway, resp.StatusCode == http.StatusServiceUnavailable, resp.StatusCode == http.StatusGatewayTimeout:
+		return fmt.Errorf("%s answered %s: what stands in front of the coordinators reached none of them", target, resp.Status)
 	}
 	return fmt.Errorf("%s answered %s: check that this is the URL of a coordinator", target, resp.Status)
 }

@@ -197,6 +197,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{"not the role", http.StatusForbidden, `{"status":"GROUP_AUTHORIZATION_FAILED"}`, "FORBIDDEN"},
 		{"a code", http.StatusConflict, `{"status":"CONFLICT","errorCode":"STATE_VERSION_CONFLICT","message":"again"}`, "STATE_VERSION_CONFLICT: again"},
 		{"something else", http.StatusNotFound, "<html>", "check that this is the URL of a coordinator"},
+		{"a load balancer alone", http.StatusBadGateway, "", "what stands in front of the coordinators reached none of them"},
 		{"a redirect", http.StatusTemporaryRedirect, "", "307"},
 		{"not JSON", http.StatusOK, "<html>", "decode the answer"},
 		{"too much", http.StatusOK, strings.Repeat(" ", 8<<20) + "{}", "larger than 8388608 bytes"},

@@ -152,6 +152,8 @@ func refusal(target string, resp *http.Response) error {
 		return fmt.Errorf("%s: %w", target, protocol.ErrUnauthorized)
 	case resp.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("%s: %w", target, protocol.ErrForbidden)
+	case resp.StatusCode == http.StatusBadGateway, resp.StatusCode == http.StatusServiceUnavailable, resp.StatusCode == http.StatusGatewayTimeout:
+		return fmt.Errorf("%s answered %s: what stands in front of the coordinators reached none of them", target, resp.Status)
 	case resp.StatusCode >= 400 && !passes:
 		return fmt.Errorf("%s: %w", target, &protocol.Error{
 			Code:    fmt.Sprintf("HTTP_%d", resp.StatusCode),

@@ -78,6 +78,7 @@ func TestRoutingAnswers(t *testing.T) {
 		{"limited", 429, `{"status":"TOO_MANY_REQUESTS","errorCode":"RATE_LIMIT_EXCEEDED","message":"slow down"}`, nil, false, "slow down"},
 		{"unauthenticated", 401, ``, protocol.ErrUnauthorized, true, "UNAUTHORIZED"},
 		{"forbidden", 403, ``, protocol.ErrForbidden, true, "FORBIDDEN"},
+		{"a load balancer alone", 502, ``, nil, false, "what stands in front of the coordinators reached none of them"},
 		{"another server", 404, `<html>not here</html>`, nil, true, "check that this is the URL of a coordinator"},
 		{"gateway", 502, `bad gateway`, nil, false, "502"},
 		{"no JSON", 200, `hello`, nil, false, "decode the routing"},
