@@ -132,5 +132,14 @@ func (a App) logHandler(format string, level slog.Level) slog.Handler {
 		noColor := !terminal || a.getenv("NO_COLOR", "") != ""
 		return tint.NewTextHandler(a.Stderr, &tint.Options{Level: level, TimeFormat: time.TimeOnly + ".000", NoColor: noColor})
 	}
-	return slog.NewJSONHandler(a.Stderr, &slog.HandlerOptions{Level: level})
+	return slog.NewJSONHandler(a.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: durationAsText})
+}
+
+// durationAsText writes a duration with its unit: JSON would make it a number of
+// nanoseconds.
+func durationAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/coordinator/internal/config"
 )
 
 // patience bounds the waits of these tests; nothing waits that long.
@@ -100,6 +102,7 @@ func TestExitCodes(t *testing.T) {
 		{"no command", nil, 0, "Usage:", ""},
 		{"help", []string{"--help"}, 0, "server", ""},
 		{"version", []string{"version"}, 0, "rsc v1.2.3 go1", ""},
+		{"version as a flag", []string{"--version"}, 0, "rsc v1.2.3 go1", ""},
 		{"unknown command", []string{"serve"}, 2, "", `rsc: there is no command "serve", did you mean server?` + "\nrsc --help shows how it is used\n"},
 		{"unknown flag", []string{"server", "--colour"}, 2, "", "rsc server: unknown flag: --colour\nrsc server --help shows how it is used\n"},
 		{"argument of a command without", []string{"version", "x"}, 2, "", `rsc version: takes no argument, got "x"`},
@@ -157,6 +160,22 @@ func TestServerCommand(t *testing.T) {
 	}
 	if log := c.err.String(); !strings.Contains(log, `"msg":"about the settings","warning":"coordinator.store.type: is memory`) || !strings.Contains(log, `"msg":"coordinator stopped"`) {
 		t.Errorf("log:\n%s", log)
+	}
+}
+
+// A duration in a line of JSON is a text with its unit, not a number of
+// nanoseconds.
+func TestDurationsInTheLog(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := App{Stderr: &out}.newLogger(config.Log{Level: "info", Format: "auto"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger.With("within", 1500*time.Millisecond).WithGroup("g").Info("x", "retry_in", 38903441*time.Nanosecond)
+	for _, part := range []string{`"within":"1.5s"`, `"g":{"retry_in":"38.903441ms"}`} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("lacks %s: %s", part, out.String())
+		}
 	}
 }
 

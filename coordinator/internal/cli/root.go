@@ -27,12 +27,14 @@ func newRoot(a App) *cobra.Command {
 		Long: "rsc runs the coordinator of sharded Redis Streams, and the tools that go with it.\n" +
 			"A stream is sharded into Redis keys orders:0 … orders:N-1; the coordinator decides\n" +
 			"which consumer reads which shard.",
+		Version:           a.version(),
 		Args:              noArguments,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.SetVersionTemplate(a.versionLine())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err: err} })
 	for _, command := range commands {
 		root.AddCommand(command(a))

@@ -14,10 +14,15 @@ func newVersion(a App) *cobra.Command {
 		Short: "Print the version",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.Stdout, "rsc %s %s %s/%s\n", a.version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(a.Stdout, a.versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine is what `rsc version` prints.
+func (a App) versionLine() string {
+	return fmt.Sprintf("rsc %s %s %s/%s\n", a.version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is what the build says, else the version that the module was
