@@ -37,6 +37,7 @@ type evidence struct {
 
 // bounds are what a run must keep to.
 type bounds struct {
+	handover     time.Duration
 	takeover     time.Duration
 	restartPause time.Duration
 }
@@ -401,6 +402,15 @@ func (a *accounts) checkBounds() {
 	f := &a.figures
 	if f.Produced == 0 {
 		a.complain("nothing was produced")
+	}
+	if f.Rebalances == 0 {
+		a.complain("the coordinator told of no rebalance")
+	}
+	if f.Handovers == 0 {
+		a.complain("no shard was seen to go from one living consumer to another")
+	}
+	if f.Handover > a.bounds.handover {
+		a.complain("a shard was idle for %d ms on its way from one living consumer to another, at most %d ms are allowed", f.Handover.Milliseconds(), a.bounds.handover.Milliseconds())
 	}
 	if len(a.kills) > 0 && f.Takeovers == 0 {
 		a.complain("no shard of the consumer that was killed was seen in other hands")

@@ -27,7 +27,7 @@ func goodRun() *evidence {
 		kills:      map[string]time.Duration{"c": killed},
 		restart:    window{5000 * ms, 6000 * ms},
 		rebalances: 3,
-		bounds:     bounds{takeover: 3900 * ms, restartPause: 500 * ms},
+		bounds:     bounds{handover: 2000 * ms, takeover: 3900 * ms, restartPause: 500 * ms},
 	}
 	send := func(shard, key, seq int, when time.Duration) sent {
 		s := sent{place: at(shard, seq), content: content{key, seq}, at: when}
@@ -307,19 +307,25 @@ func TestAccount(t *testing.T) {
 				}
 			},
 			func(f *Figures) { f.Handover = 2040 * ms },
-			nil,
+			[]string{"a shard was idle for 2040 ms on its way from one living consumer to another, at most 2000 ms are allowed"},
 		},
 		{
 			"nothing at all",
 			func(e *evidence) { e.acknowledged, e.stored, e.handled = nil, nil, nil },
 			func(f *Figures) { *f = Figures{Rebalances: 3} },
-			[]string{"nothing was produced", "no shard of the consumer that was killed", "no shard was seen at work"},
+			[]string{"nothing was produced", "no shard was seen to go from one living consumer to another", "no shard of the consumer that was killed", "no shard was seen at work"},
 		},
 		{
 			"another number of rebalances",
 			func(e *evidence) { e.rebalances = 7 },
 			func(f *Figures) { f.Rebalances = 7 },
 			nil,
+		},
+		{
+			"no rebalance",
+			func(e *evidence) { e.rebalances = 0 },
+			func(f *Figures) { f.Rebalances = 0 },
+			[]string{"the coordinator told of no rebalance"},
 		},
 	}
 	for _, tt := range tests {

@@ -113,6 +113,8 @@ const slack = 500 * time.Millisecond
 // bounds are what the run must keep to.
 func (o *Options) bounds() bounds {
 	return bounds{
+		// Whoever has not let go by then is fenced.
+		handover:     o.Timings.RebalanceTimeout + o.Tick + slack,
 		takeover:     o.Timings.Lease + o.Tick + o.Timings.HeartbeatInterval + slack,
 		restartPause: slack,
 	}
