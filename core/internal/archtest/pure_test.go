@@ -28,7 +28,7 @@ var computes = []string{
 // They too have no clock, no network and no goroutine of their own.
 var tries = []string{
 	"bufio", "embed", "flag", "io/fs", "math/big", "math/rand", "math/rand/v2", "os", "path", "path/filepath",
-	"reflect", "regexp", "runtime", "testing", "testing/fstest", "testing/quick", "unsafe",
+	"reflect", "regexp", "runtime", "testing", "testing/fstest", "testing/quick", "unsafe", "go/ast", "go/parser", "go/token",
 }
 
 // outside are the members of a package that look at, or wait for, something
