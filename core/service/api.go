@@ -160,10 +160,17 @@ func (c *Coordinator) DeleteGroup(ctx context.Context, prefix, name string, r pr
 		return protocol.Group{}, err
 	}
 	was, err := c.Group(ctx, prefix, name)
-	if err != nil && !errors.Is(err, protocol.ErrCorrupt) {
+	switch {
+	case errors.Is(err, protocol.ErrCorrupt) || errors.Is(err, protocol.ErrGroupNotFound):
+		// There is no record that could be read, or none yet. Whether there is
+		// such a group is for the stream's record to say.
+		was = protocol.Group{
+			StreamPrefix: prefix, ConsumerGroup: name, State: protocol.GroupEmpty,
+			TargetAssignmentSummary: map[string]int{}, CurrentAssignmentSummary: map[string]int{},
+		}
+	case err != nil:
 		return protocol.Group{}, err
-	}
-	if err == nil && was.State != protocol.GroupEmpty && !r.Force {
+	case was.State != protocol.GroupEmpty && !r.Force:
 		return protocol.Group{}, protocol.ErrGroupHasMembers
 	}
 	if _, err := c.changeStream(ctx, prefix, stream.DeleteGroup{Name: name, Force: r.Force, DeleteData: r.DeleteData}); err != nil {
@@ -261,20 +268,20 @@ func (c *Coordinator) Assignments(ctx context.Context, prefix, name string) (pro
 
 // picture reads a group for display, past the engine and its cache.
 func (c *Coordinator) picture(ctx context.Context, key port.GroupKey) (*engine.Picture, error) {
-	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
-	defer done()
-	rec, err := c.ports.Store.LoadGroup(ctx, key, port.Version{})
+	rec, err := c.loadGroup(ctx, key)
 	if err != nil {
-		return nil, c.storeError(ctx, "load group "+key.String(), err)
+		return nil, err
 	}
 	if rec.Version.Revision == 0 {
-		return nil, protocol.ErrGroupNotFound.With("stream %s has no group %s: create it, or let a member join", strconv.Quote(key.Stream), strconv.Quote(key.Group))
+		return nil, c.absent(ctx, key)
 	}
 	state, err := group.Decode(rec.Body)
 	if err != nil {
 		return nil, fmt.Errorf("group %s: %w", key, err)
 	}
-	bodies, err := c.ports.Store.Reports(ctx, key)
+	call, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	bodies, err := c.ports.Store.Reports(call, key)
 	if err != nil {
 		return nil, c.storeError(ctx, "read reports of "+key.String(), err)
 	}
@@ -286,4 +293,16 @@ func (c *Coordinator) picture(ctx context.Context, key port.GroupKey) (*engine.P
 		}
 	}
 	return p, nil
+}
+
+// absent says what it means that a group has no record.
+func (c *Coordinator) absent(ctx context.Context, key port.GroupKey) error {
+	s, _, err := c.loadStream(ctx, key.Stream)
+	switch {
+	case err != nil:
+		return err
+	case isLive(&s, key.Group):
+		return missing(key)
+	}
+	return protocol.ErrGroupNotFound.With("stream %s has no group %s: create it, or let a member join", strconv.Quote(key.Stream), strconv.Quote(key.Group))
 }

@@ -32,7 +32,7 @@ type Coordinator struct {
 	// shards remembers the shard counts of streams, for body limits.
 	shards map[string]int
 	// lanes keep the steps of one stream from running twice at once here.
-	lanes map[string]chan struct{}
+	lanes map[string]*lane
 
 	health health
 }
@@ -56,7 +56,7 @@ func New(cfg Config, ports Ports) (*Coordinator, error) {
 	life, kill := context.WithCancel(context.Background())
 	c := &Coordinator{
 		cfg: cfg, ports: ports, life: life, kill: kill,
-		groups: map[port.GroupKey]*runner{}, shards: map[string]int{}, lanes: map[string]chan struct{}{},
+		groups: map[port.GroupKey]*runner{}, shards: map[string]int{}, lanes: map[string]*lane{},
 	}
 	c.health.loopSeen.Store(int64(ports.Clock.Mono()))
 	return c, nil
@@ -71,22 +71,30 @@ const streamScan = 5 * time.Second
 // drops what is no longer needed. It returns when ctx ends.
 func (c *Coordinator) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
+	detach := context.AfterFunc(c.life, stop) //nolint:contextcheck // Close ends it too.
+	defer detach()
+	// Beside it, because the Redis of the streams may hang.
+	var scans sync.WaitGroup
+	defer scans.Wait()
 	defer stop()
-	defer context.AfterFunc(c.life, stop)()
-	tick := time.NewTicker(c.cfg.TickInterval)
-	defer tick.Stop()
-	var scanned time.Duration = -streamScan
-	for {
+	scans.Go(func() { every(ctx, streamScan, c.scanStreams) })
+	every(ctx, c.cfg.TickInterval, func(ctx context.Context) {
 		c.watchGroups(ctx)
-		if now := c.ports.Clock.Mono(); now-scanned >= streamScan {
-			scanned = now
-			c.scanStreams(ctx)
-		}
 		c.reap()
 		c.health.loopSeen.Store(int64(c.ports.Clock.Mono()))
+	})
+	return nil
+}
+
+// every does something at once and then again and again until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		do(ctx)
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}
@@ -102,6 +110,7 @@ func (c *Coordinator) watchGroups(ctx context.Context) {
 		return
 	}
 	for _, key := range keys {
+		//nolint:contextcheck // A runner outlives whoever starts it.
 		if r := c.runner(key, true); r != nil {
 			c.release(r)
 		}
@@ -161,11 +170,12 @@ func (c *Coordinator) reap() {
 // in the status, and temporary trouble is RETRY.
 func (c *Coordinator) Heartbeat(ctx context.Context, streamName, groupName string, q *protocol.Heartbeat) protocol.HeartbeatResponse {
 	key := port.GroupKey{Stream: streamName, Group: groupName}
-	r := c.runner(key, false)
+	r := c.runner(key, false) //nolint:contextcheck // A runner outlives whoever starts it.
 	if r == nil {
 		if refused := c.admit(ctx, key, q); refused != nil {
 			return *refused
 		}
+		//nolint:contextcheck // A runner outlives whoever starts it.
 		if r = c.runner(key, true); r == nil {
 			return protocol.NewHeartbeatResponse(q, protocol.StatusRetry, protocol.ErrTerminating.Message, c.cfg.Timings)
 		}
@@ -189,7 +199,8 @@ func (c *Coordinator) admit(ctx context.Context, key port.GroupKey, q *protocol.
 	}
 	s, _, err := c.loadStream(ctx, key.Stream)
 	if err != nil {
-		return refuse(protocol.StatusRetry, protocol.ErrStoreUnavailable.Message)
+		status, reason := engine.Refusal(err)
+		return refuse(status, reason)
 	}
 	if !s.Exists() {
 		return refuse(protocol.StatusUnknownMember, "no such stream: create it first")
@@ -213,9 +224,10 @@ func (c *Coordinator) admit(ctx context.Context, key port.GroupKey, q *protocol.
 // than once. Errors: the cause of ctx.
 func (c *Coordinator) Close(ctx context.Context) error {
 	c.mu.Lock()
-	c.closed.Store(true)
-	for _, r := range c.groups {
-		r.close()
+	if !c.closed.Swap(true) {
+		for _, r := range c.groups {
+			r.close()
+		}
 	}
 	c.mu.Unlock()
 	done := make(chan struct{})

@@ -209,7 +209,7 @@ func (r *runner) load(ctx context.Context, l engine.Load) engine.Happening {
 	}
 	rec, err := r.c.ports.Store.LoadGroup(ctx, r.key, port.Version(l.Known))
 	if err != nil {
-		r.c.storeTrouble(r.ctx, "load group", err)
+		r.c.storeTrouble(r.ctx, "load group", err) //nolint:contextcheck // A call that timed out is trouble, the end of the runner is not.
 		return engine.Loaded{Err: err}
 	}
 	r.c.health.storeUp(r.c.cfg.Logger)

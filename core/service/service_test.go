@@ -40,6 +40,8 @@ func start(t *testing.T, store port.Store, change func(*service.Config, *service
 			t.Errorf("Run: %v", err)
 		}
 	})
+	// Its first look around is over before the test begins.
+	synctest.Wait()
 	t.Cleanup(func() {
 		stop()
 		running.Wait()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/group"
@@ -68,6 +70,8 @@ func (c *Coordinator) HeartbeatLimit(prefix string) int {
 // changeStream applies a command to a stream record and saves it.
 func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmd stream.Command) (stream.State, error) {
 	var tried string
+	var told []stream.Event
+	var failed error
 	for range maxStreamAttempts {
 		s, at, err := c.loadStream(ctx, prefix)
 		if err != nil {
@@ -75,6 +79,7 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmd strea
 		}
 		if tried != "" && at.Nonce == tried {
 			// The save whose reply was lost took place.
+			c.publishStream(prefix, told)
 			return s, nil
 		}
 		next, resp, events, err := stream.Apply(s, stream.Input{Now: c.input().Now}, cmd)
@@ -88,8 +93,9 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmd strea
 		if err != nil {
 			return s, err
 		}
-		tried = c.ports.IDs.NewID()
-		switch err := c.saveStream(ctx, prefix, port.StreamSave{Expected: at, Nonce: tried, Body: body}); {
+		tried, told = c.ports.IDs.NewID(), events
+		failed = c.saveStream(ctx, prefix, port.StreamSave{Expected: at, Nonce: tried, Body: body})
+		switch err := failed; {
 		case err == nil:
 			c.remember(prefix, next.ShardCount)
 			c.publishStream(prefix, events)
@@ -99,6 +105,9 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmd strea
 		case ctx.Err() != nil:
 			return s, fmt.Errorf("save stream %s: %w", prefix, context.Cause(ctx))
 		}
+	}
+	if !errors.Is(failed, port.ErrConflict) {
+		return stream.State{}, c.storeError(ctx, "save stream "+prefix, failed)
 	}
 	return stream.State{}, fmt.Errorf("change stream %s: %w", prefix, protocol.ErrConflict)
 }
@@ -110,27 +119,60 @@ func (c *Coordinator) saveStream(ctx context.Context, prefix string, s port.Stre
 	return err
 }
 
-// lane lets one caller at a time take the steps of a stream.
-func (c *Coordinator) lane(ctx context.Context, prefix string) (leave func(), err error) {
+// lane is the turn to take the steps of one stream here; it lives while somebody
+// has or wants it.
+type lane struct {
+	turn  chan struct{}
+	users int
+}
+
+// enter lets one caller at a time take the steps of a stream: here, and under the
+// stream's mutex.
+func (c *Coordinator) enter(ctx context.Context, prefix string) (leave func(), err error) {
 	c.mu.Lock()
 	l, there := c.lanes[prefix]
 	if !there {
-		l = make(chan struct{}, 1)
+		l = &lane{turn: make(chan struct{}, 1)}
 		c.lanes[prefix] = l
 	}
+	l.users++
 	c.mu.Unlock()
+	forget := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(c.lanes, prefix)
+		}
+	}
 	select {
-	case l <- struct{}{}:
-		return func() { <-l }, nil
+	case l.turn <- struct{}{}:
 	case <-ctx.Done():
+		forget()
 		return nil, context.Cause(ctx)
 	}
+	done := func() {
+		<-l.turn
+		forget()
+	}
+	if c.ports.Mutex == nil {
+		return done, nil
+	}
+	unlock, err := c.ports.Mutex.LockStream(ctx, prefix)
+	if err != nil {
+		done()
+		return nil, fmt.Errorf("lock stream %s: %w", prefix, err)
+	}
+	return func() {
+		unlock()
+		done()
+	}, nil
 }
 
 // settle takes the open steps of a stream until none is left. It is safe to run
-// on several coordinators: each step can be repeated.
+// on several coordinators: each step can be repeated. The record is read when it
+// is our turn, since another coordinator may just have taken the steps.
 func (c *Coordinator) settle(ctx context.Context, prefix string) (stream.State, error) {
-	leave, err := c.lane(ctx, prefix)
+	leave, err := c.enter(ctx, prefix)
 	if err != nil {
 		return stream.State{}, err
 	}
@@ -151,15 +193,8 @@ func (c *Coordinator) settle(ctx context.Context, prefix string) (stream.State, 
 	return stream.State{}, fmt.Errorf("settle stream %s: %w", prefix, protocol.ErrConflict)
 }
 
-// take carries steps out, in order, under the stream's mutex.
+// take carries steps out, in order, and notes those that are done.
 func (c *Coordinator) take(ctx context.Context, s *stream.State, at port.Version, steps []stream.Step) error {
-	if c.ports.Mutex != nil {
-		unlock, err := c.ports.Mutex.LockStream(ctx, s.Prefix)
-		if err != nil {
-			return fmt.Errorf("lock stream %s: %w", s.Prefix, err)
-		}
-		defer unlock()
-	}
 	var done []stream.Command
 	for _, step := range steps {
 		cmd, err := c.step(ctx, s, at, step)
@@ -194,26 +229,33 @@ func (c *Coordinator) step(ctx context.Context, s *stream.State, at port.Version
 	case stream.DeleteGroupStep:
 		return c.deleteAggregate(ctx, s.Prefix, step)
 	case stream.DeleteStreamStep:
-		if step.DeleteData && c.ports.Streams != nil {
-			if err := c.ports.Streams.Remove(ctx, s.Prefix, 0, step.End); err != nil {
-				return nil, err
-			}
-		}
-		return nil, c.dropStream(ctx, s.Prefix, at)
+		return nil, c.removeStream(ctx, s.Prefix, at, step)
 	}
 	return nil, fmt.Errorf("stream %s: unknown step %T", s.Prefix, step)
 }
 
+// removeStream deletes a stream: its shards if that is asked for, then its
+// record. It looks at the record once more before it destroys anything, because
+// another coordinator may have finished this deletion while we were slow, and
+// somebody may have created the stream anew.
+func (c *Coordinator) removeStream(ctx context.Context, prefix string, at port.Version, step stream.DeleteStreamStep) error {
+	if step.DeleteData && c.ports.Streams != nil {
+		_, now, err := c.loadStream(ctx, prefix)
+		if err != nil || now != at {
+			return err
+		}
+		if err := c.ports.Streams.Remove(ctx, prefix, 0, step.End); err != nil {
+			return err
+		}
+	}
+	return c.dropStream(ctx, prefix, at)
+}
+
 func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, name string) error {
 	key := port.GroupKey{Stream: s.Prefix, Group: name}
-	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
-	defer done()
-	rec, err := c.ports.Store.LoadGroup(ctx, key, port.Version{})
-	if err != nil {
-		return c.storeError(ctx, "load group "+key.String(), err)
-	}
-	if rec.Version.Revision != 0 {
-		return nil
+	rec, err := c.loadGroup(ctx, key)
+	if err != nil || rec.Version.Revision != 0 {
+		return err
 	}
 	now := c.input().Now
 	state := group.New(s.Prefix, name, s.ShardCount, s.Version, c.cfg.Timings, now)
@@ -223,62 +265,99 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, name
 	if err != nil {
 		return err
 	}
-	_, err = c.ports.Store.SaveGroup(ctx, key, port.GroupSave{
+	at, err := c.newGroup(ctx, key, port.GroupSave{
 		Expected: rec.Version, Nonce: nonce, Body: body,
 		SchemaVersion: group.SchemaVersion, UpdatedAt: now.Format(time.RFC3339Nano),
 	})
-	if err == nil || errors.Is(err, port.ErrConflict) {
-		// A conflict means that another coordinator has just created it.
-		return nil
+	if err != nil || at.Revision == 0 {
+		return err
 	}
-	return c.storeError(ctx, "create group "+key.String(), err)
+	// While we were slow, the group may have been created and deleted by others.
+	if s, _, err := c.loadStream(ctx, s.Prefix); err != nil || wants(&s, name) {
+		return err
+	}
+	_, err = c.dropGroup(ctx, key, at)
+	return err
+}
+
+// wants reports whether a stream is to have a group.
+func wants(s *stream.State, name string) bool {
+	g, there := s.Group(name)
+	return there && g.Phase != stream.GroupDeleting
+}
+
+// newGroup writes the first record of a group; the version is zero when another
+// coordinator has just done so.
+func (c *Coordinator) newGroup(ctx context.Context, key port.GroupKey, s port.GroupSave) (port.Version, error) {
+	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	at, err := c.ports.Store.SaveGroup(ctx, key, s)
+	if err != nil && !errors.Is(err, port.ErrConflict) {
+		return port.Version{}, c.storeError(ctx, "create group "+key.String(), err)
+	}
+	return at, nil
 }
 
 // deleteAggregate removes the state of a group, unless it has live members and
-// the deletion is not forced.
+// the deletion is not forced. It returns the command that notes the outcome; none
+// when the deletion is over already.
 func (c *Coordinator) deleteAggregate(ctx context.Context, prefix string, step stream.DeleteGroupStep) (stream.Command, error) {
 	key := port.GroupKey{Stream: prefix, Group: step.Name}
 	for range maxStreamAttempts {
-		gone, refused, err := c.tryDelete(ctx, key, step.Force)
-		switch {
-		case err != nil:
+		rec, err := c.loadGroup(ctx, key)
+		if err != nil {
 			return nil, err
-		case refused:
-			return step.Refused, nil
-		case gone:
-			if step.DeleteData && c.ports.Streams != nil {
-				if err := c.ports.Streams.RemoveGroup(ctx, prefix, step.Name, 0, step.End); err != nil {
-					return nil, err
-				}
-			}
-			return step.Done, nil
 		}
+		// In this order: what was loaded is deleted only if the group is still to
+		// be deleted after that. Another coordinator may have finished while we
+		// were slow, and the group may have been created anew; then its record
+		// is another one, or it is not to be deleted.
+		if s, _, err := c.loadStream(ctx, prefix); err != nil || wants(&s, step.Name) {
+			return nil, err
+		}
+		if rec.Version.Revision != 0 {
+			// A record that cannot be read has no members that could be asked for.
+			if s, err := group.Decode(rec.Body); err == nil && s.HasActive() && !step.Force {
+				return step.Refused, nil
+			}
+			deleted, err := c.dropGroup(ctx, key, rec.Version)
+			if err != nil {
+				return nil, err
+			}
+			if !deleted {
+				continue
+			}
+		}
+		if step.DeleteData && c.ports.Streams != nil {
+			if err := c.ports.Streams.RemoveGroup(ctx, prefix, step.Name, 0, step.End); err != nil {
+				return nil, err
+			}
+		}
+		return step.Done, nil
 	}
 	return nil, fmt.Errorf("delete group %s: %w", key, protocol.ErrConflict)
 }
 
-func (c *Coordinator) tryDelete(ctx context.Context, key port.GroupKey, force bool) (gone, refused bool, err error) {
+// loadGroup reads the record of a group; Revision 0 when there is none.
+func (c *Coordinator) loadGroup(ctx context.Context, key port.GroupKey) (port.GroupRecord, error) {
 	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer done()
 	rec, err := c.ports.Store.LoadGroup(ctx, key, port.Version{})
 	if err != nil {
-		return false, false, c.storeError(ctx, "load group "+key.String(), err)
+		return rec, c.storeError(ctx, "load group "+key.String(), err)
 	}
-	if rec.Version.Revision == 0 {
-		return true, false, nil
+	return rec, nil
+}
+
+// dropGroup deletes the record of a group; false when it has changed.
+func (c *Coordinator) dropGroup(ctx context.Context, key port.GroupKey, at port.Version) (bool, error) {
+	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	err := c.ports.Store.DeleteGroup(ctx, key, at)
+	if err != nil && !errors.Is(err, port.ErrConflict) {
+		return false, c.storeError(ctx, "delete group "+key.String(), err)
 	}
-	// A record that cannot be read has no members that could be asked for.
-	if s, err := group.Decode(rec.Body); err == nil && s.HasActive() && !force {
-		return false, true, nil
-	}
-	err = c.ports.Store.DeleteGroup(ctx, key, rec.Version)
-	switch {
-	case err == nil:
-		return true, false, nil
-	case errors.Is(err, port.ErrConflict):
-		return false, false, nil
-	}
-	return false, false, c.storeError(ctx, "delete group "+key.String(), err)
+	return err == nil, nil
 }
 
 func (c *Coordinator) dropStream(ctx context.Context, prefix string, at port.Version) error {
@@ -286,10 +365,7 @@ func (c *Coordinator) dropStream(ctx context.Context, prefix string, at port.Ver
 	defer done()
 	err := c.ports.Store.DeleteStream(ctx, prefix, at)
 	if err == nil || errors.Is(err, port.ErrConflict) {
-		c.mu.Lock()
-		delete(c.shards, prefix)
-		delete(c.lanes, prefix)
-		c.mu.Unlock()
+		c.remember(prefix, 0)
 		return nil
 	}
 	return c.storeError(ctx, "delete stream "+prefix, err)
@@ -301,18 +377,25 @@ func (c *Coordinator) ensureForJoin(ctx context.Context, key port.GroupKey) erro
 	if err != nil {
 		return err
 	}
-	if g, _ := s.Group(key.Group); g.Phase == stream.GroupLive {
-		rec, err := c.ports.Store.LoadGroup(ctx, key, port.Version{})
-		if err != nil {
-			return c.storeError(ctx, "load group "+key.String(), err)
+	if isLive(&s, key.Group) {
+		rec, err := c.loadGroup(ctx, key)
+		if err == nil && rec.Version.Revision == 0 {
+			err = missing(key)
 		}
-		if rec.Version.Revision == 0 {
-			return protocol.ErrCorrupt.With("the record of group %s is missing although the stream lists it: restore it from a backup, or delete the group and create it again", key)
-		}
-		return nil
+		return err
 	}
 	_, err = c.settle(ctx, key.Stream)
 	return err
+}
+
+func isLive(s *stream.State, name string) bool {
+	g, there := s.Group(name)
+	return there && g.Phase == stream.GroupLive
+}
+
+// missing is the refusal to start a group from scratch whose record was there.
+func missing(key port.GroupKey) error {
+	return protocol.ErrCorrupt.With("the record of group %s is missing although the stream lists it: restore it from a backup, or delete the group and create it again", key)
 }
 
 // scanStreams takes the open steps of all streams: what a coordinator that was
@@ -325,12 +408,24 @@ func (c *Coordinator) scanStreams(ctx context.Context) {
 		c.storeTrouble(ctx, "list streams", err)
 		return
 	}
+	c.forgetOthers(prefixes)
 	if err := c.importStreams(ctx, prefixes); err != nil {
 		return
 	}
 	for _, prefix := range prefixes {
 		c.scanStream(ctx, prefix)
 	}
+}
+
+// forgetOthers drops what is remembered of streams that are gone; they may have
+// been deleted through another coordinator.
+func (c *Coordinator) forgetOthers(prefixes []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.shards, func(prefix string, _ int) bool {
+		_, there := slices.BinarySearch(prefixes, prefix)
+		return !there
+	})
 }
 
 func (c *Coordinator) scanStream(ctx context.Context, prefix string) {

@@ -1,0 +1,15 @@
+package service
+
+// Runners is how many groups have a goroutine here.
+func (c *Coordinator) Runners() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.groups)
+}
+
+// Remembered is how many streams the coordinator remembers anything of.
+func (c *Coordinator) Remembered() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.shards) + len(c.lanes)
+}
