@@ -55,14 +55,15 @@ func (c *Client) Close() error { return c.cmd.Close() }
 // so draws the store's id.
 func (c *Client) Store(ctx context.Context) (*Store, error) {
 	keys := layout{prefix: c.cfg.KeyPrefix}
-	records, hasRunID, err := c.cmd.OpenRecords(ctx, keys.storeID(), rand.Text())
+	drawn := rand.Text()
+	records, hasRunID, err := c.cmd.OpenRecords(ctx, keys.storeID(), drawn)
 	if err != nil {
 		return nil, fmt.Errorf("open the metadata store: %w", err)
 	}
 	if !hasRunID {
 		c.cfg.Logger.WarnContext(ctx, "redis does not tell its run id: a restart or failover is only noticed by what it lost; allow INFO to close this gap")
 	}
-	return &Store{cmd: records, keys: keys, log: c.cfg.Logger}, nil
+	return &Store{cmd: records, keys: keys, log: c.cfg.Logger, drawn: drawn}, nil
 }
 
 // Mutex returns the mutex under the configured prefix.

@@ -2,11 +2,13 @@ package redis
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/command"
 	"github.com/redis-stream-coordinator/rsc/core/port"
@@ -27,6 +29,10 @@ type Store struct {
 	cmd  *command.Records
 	keys layout
 	log  *slog.Logger
+
+	// drawn is the id that this store would give, or has given and not told yet.
+	mu    sync.Mutex
+	drawn string
 }
 
 var _ port.Store = (*Store)(nil)
@@ -191,6 +197,21 @@ func (s *Store) ListStreams(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(list)
 	return list, nil
+}
+
+// Identity implements port.Store.
+func (s *Store) Identity(ctx context.Context) (id string, fresh bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, err = s.cmd.StoreID(ctx, s.keys.storeID(), s.drawn)
+	if err != nil {
+		return "", false, failed("identify", "the metadata store", err)
+	}
+	if fresh = id == s.drawn; fresh {
+		// Told once; another one is drawn if the store is emptied again.
+		s.drawn = rand.Text()
+	}
+	return id, fresh, nil
 }
 
 // Ping implements port.Store.

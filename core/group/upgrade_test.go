@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
@@ -56,7 +57,7 @@ func TestVersion1IsUpgraded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(one) != string(two) {
+	if !bytes.Equal(one, two) {
 		t.Error("the same record is read differently")
 	}
 }

@@ -24,6 +24,8 @@ var errNoNonce = errors.New("a write needs a nonce")
 
 // Store is a port.Store in memory. Use New; it is safe for concurrent use.
 type Store struct {
+	// id names the store as a whole, empty until somebody asks.
+	id       string
 	instance string
 
 	mu      sync.Mutex
@@ -205,6 +207,30 @@ func (s *Store) ListStreams(ctx context.Context) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.streams)), nil
+}
+
+// Identity implements port.Store.
+func (s *Store) Identity(ctx context.Context) (id string, fresh bool, err error) {
+	if ctx.Err() != nil {
+		return "", false, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh = s.id == ""
+	if fresh {
+		s.id = rand.Text()
+	}
+	return s.id, fresh, nil
+}
+
+// Clear loses everything, the identity of the store included, as an operator
+// does who empties a server.
+func (s *Store) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id = ""
+	clear(s.groups)
+	clear(s.streams)
 }
 
 // Ping implements port.Store.

@@ -156,6 +156,11 @@ type Store interface {
 	// ListStreams returns the prefixes of all stream records, sorted byte by byte.
 	ListStreams(ctx context.Context) ([]string, error)
 
+	// Identity returns the id of the store as a whole, and draws one where there
+	// is none. fresh is true when this store has drawn it since it was opened and
+	// says so for the first time: then the store was empty, or was emptied. An id
+	// that changes while the program runs means that everything was lost.
+	Identity(ctx context.Context) (id string, fresh bool, err error)
 	// Ping reaches the store and returns its instance.
 	Ping(ctx context.Context) (instance string, err error)
 }

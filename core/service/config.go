@@ -47,7 +47,10 @@ type Config struct {
 	Logger *slog.Logger
 	// OnGroupEvents and OnStreamEvents, if set, are told what happened after it
 	// was saved, from one goroutine for each group; they must not block.
-	OnGroupEvents  func(key port.GroupKey, events []group.Event)
+	OnGroupEvents func(key port.GroupKey, events []group.Event)
+	// OnStoreLost, if set, is told that the store was emptied while the
+	// coordinator ran; it must not block.
+	OnStoreLost    func()
 	OnStreamEvents func(prefix string, events []stream.Event)
 }
 

@@ -35,6 +35,7 @@ type Coordinator struct {
 	lanes map[string]*lane
 
 	health health
+	losses losses // guarded by mu
 }
 
 // New returns a coordinator.
@@ -79,6 +80,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer stop()
 	scans.Go(func() { every(ctx, streamScan, c.scanStreams) })
 	every(ctx, c.cfg.TickInterval, func(ctx context.Context) {
+		c.watchIdentity(ctx)
 		c.watchGroups(ctx)
 		c.reap()
 		c.health.loopSeen.Store(int64(c.ports.Clock.Mono()))
@@ -197,13 +199,14 @@ func (c *Coordinator) admit(ctx context.Context, key port.GroupKey, q *protocol.
 	if q.MemberID == "" {
 		return refuse(protocol.StatusInvalidRequest, "memberId: must not be blank")
 	}
+	c.speaksOfFormer(key, q)
 	s, _, err := c.loadStream(ctx, key.Stream)
 	if err != nil {
 		status, reason := engine.Refusal(err)
 		return refuse(status, reason)
 	}
 	if !s.Exists() {
-		return refuse(protocol.StatusUnknownMember, "no such stream: create it first")
+		return refuse(protocol.StatusUnknownMember, "no such stream, or the metadata store was emptied since: create it")
 	}
 	if _, there := s.Group(key.Group); there {
 		return nil

@@ -49,9 +49,9 @@ func (c *Coordinator) publishStream(prefix string, events []stream.Event) {
 	}
 	for _, e := range events {
 		switch e := e.(type) {
-		case stream.StreamCreated:
+		case stream.Created:
 			c.cfg.Logger.Info("stream created", "stream", e.Prefix, "shards", e.ShardCount)
-		case stream.StreamDeleting:
+		case stream.Deleting:
 			c.cfg.Logger.Info("stream deleting", "stream", e.Prefix, "data", e.DeleteData)
 		case stream.GroupChanged:
 			phase := string(e.Phase)

@@ -269,9 +269,9 @@ func (j *journal) stream(prefix string, events []stream.Event) {
 	defer j.mu.Unlock()
 	for _, e := range events {
 		switch e := e.(type) {
-		case stream.StreamCreated:
+		case stream.Created:
 			j.streams = append(j.streams, prefix+" created")
-		case stream.StreamDeleting:
+		case stream.Deleting:
 			j.streams = append(j.streams, prefix+" deleting")
 		case stream.GroupChanged:
 			j.streams = append(j.streams, prefix+"/"+e.Group+" "+string(e.Phase))

@@ -259,6 +259,11 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, name
 	}
 	now := c.input().Now
 	state := group.New(s.Prefix, name, s.ShardCount, s.Version, c.cfg.Timings, now)
+	if loss := c.afterLoss(key); loss != nil {
+		if state, _, _, err = group.Apply(state, group.Input{Now: now, ID: c.ports.IDs.NewID()}, *loss); err != nil {
+			return fmt.Errorf("group %s: %w", key, err)
+		}
+	}
 	nonce := c.ports.IDs.NewID()
 	state.Saving(group.Save{Revision: 1, Nonce: nonce}, rec.Version.Instance)
 	body, err := group.Encode(&state)

@@ -330,24 +330,24 @@ func (s *small) netSteps(i int) []*small {
 }
 
 // load lets a coordinator read the state and apply a request to it.
-func (t *small) load(k int, msg message) {
-	next, resp, _, err := group.Apply(t.store, t.input(), group.Beat{Request: msg.request})
+func (s *small) load(k int, msg message) {
+	next, resp, _, err := group.Apply(s.store, s.input(), group.Beat{Request: msg.request})
 	if err != nil {
-		t.bad = err.Error()
+		s.bad = err.Error()
 		return
 	}
 	h := holder{
-		busy: true, revision: t.revision, next: next, changed: resp.Changed, member: msg.to, life: msg.life, asked: msg.asked,
+		busy: true, revision: s.revision, next: next, changed: resp.Changed, member: msg.to, life: msg.life, asked: msg.asked,
 		answer: &resp.Answers[0].HeartbeatResponse,
 	}
 	if resp.Answers[0].Life != "" {
 		h.renews = msg.life
 	}
-	t.coords[k] = h
+	s.coords[k] = h
 }
 
-func (t *small) input() group.Input {
-	return group.Input{Now: wallStart.Add(time.Second), ID: "n", Rules: t.b.Rules}
+func (s *small) input() group.Input {
+	return group.Input{Now: wallStart.Add(time.Second), ID: "n", Rules: s.b.Rules}
 }
 
 func (s *small) coordinatorSteps(k int) []*small {
@@ -383,41 +383,41 @@ func (s *small) coordinatorSteps(k int) []*small {
 
 // save writes what a coordinator has applied, if nothing has changed since, and
 // sends the answer.
-func (t *small) save(k int) {
-	h := t.coords[k]
-	t.coords[k] = holder{}
-	if h.revision != t.revision || (h.expires != 0 && h.stamp != t.stamps[h.expires] && t.b.Rules.On(rules.ExpiryIsConditional)) {
+func (s *small) save(k int) {
+	h := s.coords[k]
+	s.coords[k] = holder{}
+	if h.revision != s.revision || (h.expires != 0 && h.stamp != s.stamps[h.expires] && s.b.Rules.On(rules.ExpiryIsConditional)) {
 		// Nothing was written; the member asks again when it has waited enough.
 		return
 	}
 	if h.changed {
-		t.store = h.next
-		t.revision++
-		t.granted()
+		s.store = h.next
+		s.revision++
+		s.granted()
 	}
 	if h.renews != 0 {
-		t.stamps[h.renews] = (t.stamps[h.renews] + 1) % 4
+		s.stamps[h.renews] = (s.stamps[h.renews] + 1) % 4
 	}
 	if h.answer != nil {
-		t.net = append(t.net, message{to: h.member, answer: true, life: h.life, asked: h.asked, response: h.answer})
+		s.net = append(s.net, message{to: h.member, answer: true, life: h.life, asked: h.asked, response: h.answer})
 	}
 }
 
 // granted checks that tokens only rise.
-func (t *small) granted() {
-	for shard, g := range t.store.Ledger.Grant {
-		if g != 0 && g < t.tokens[shard] {
-			t.bad = fmt.Sprintf("the token of shard %d goes from %d to %d", shard, t.tokens[shard], g)
+func (s *small) granted() {
+	for shard, g := range s.store.Ledger.Grant {
+		if g != 0 && g < s.tokens[shard] {
+			s.bad = fmt.Sprintf("the token of shard %d goes from %d to %d", shard, s.tokens[shard], g)
 		}
-		t.tokens[shard] = max(t.tokens[shard], g)
+		s.tokens[shard] = max(s.tokens[shard], g)
 	}
 }
 
 // hear lets a member apply an answer, if it is the one that it waits for.
-func (t *small) hear(msg message) {
-	r := &t.members[msg.to]
+func (s *small) hear(msg message) {
+	r := &s.members[msg.to]
 	matches := r.waits && msg.life == r.life && msg.asked == r.asked
-	if !matches && (t.b.Rules.On(rules.MatchAnswer) || r.life != msg.life) {
+	if !matches && (s.b.Rules.On(rules.MatchAnswer) || r.life != msg.life) {
 		return
 	}
 	r.waits = false
@@ -425,7 +425,7 @@ func (t *small) hear(msg message) {
 	switch a.Status {
 	case protocol.StatusOK:
 	case protocol.StatusFencedEpoch, protocol.StatusUnknownMember:
-		t.over[r.life] = true
+		s.over[r.life] = true
 		*r = reader{stopped: r.life, asked: r.asked}
 		return
 	default:
@@ -443,15 +443,15 @@ func (t *small) hear(msg message) {
 }
 
 // check looks for two readers.
-func (t *small) check() {
-	if t.bad != "" {
+func (s *small) check() {
+	if s.bad != "" {
 		return
 	}
 	var taken, busy uint8
-	for m := range t.members {
-		r := &t.members[m]
+	for m := range s.members {
+		r := &s.members[m]
 		if taken&r.owned != 0 || busy&r.owned != 0 || taken&r.draining != 0 {
-			t.bad = "two members read one shard, or one reads while another still has work of it"
+			s.bad = "two members read one shard, or one reads while another still has work of it"
 			return
 		}
 		taken |= r.owned

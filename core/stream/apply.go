@@ -85,14 +85,14 @@ func (AnnounceLease) isCommand() {}
 // Event is something that happened to a stream.
 type Event interface{ isEvent() }
 
-// StreamCreated: a stream was made.
-type StreamCreated struct {
+// Created: a stream was made.
+type Created struct {
 	Prefix     string
 	ShardCount int
 }
 
-// StreamDeleting: a stream is being deleted.
-type StreamDeleting struct {
+// Deleting: a stream is being deleted.
+type Deleting struct {
 	Prefix     string
 	DeleteData bool
 }
@@ -103,9 +103,9 @@ type GroupChanged struct {
 	Phase         GroupPhase
 }
 
-func (StreamCreated) isEvent()  {}
-func (StreamDeleting) isEvent() {}
-func (GroupChanged) isEvent()   {}
+func (Created) isEvent()      {}
+func (Deleting) isEvent()     {}
+func (GroupChanged) isEvent() {}
 
 // Response is what Apply answers.
 type Response struct {
@@ -163,7 +163,7 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 			AutoCreateGroups: cmd.AutoCreateGroups, GroupStart: cmd.GroupStart, RoutingLease: wholeMs(cmd.RoutingLease),
 			CreatedAt: in.Now,
 		}
-		return []Event{StreamCreated{s.Prefix, s.ShardCount}}, true, nil
+		return []Event{Created{s.Prefix, s.ShardCount}}, true, nil
 	case Import:
 		return s.importGroups(in, cmd)
 	case Provisioned:
@@ -189,7 +189,7 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 			return nil, false, nil
 		}
 		s.Removal = &Removal{DeleteData: cmd.DeleteData}
-		return []Event{StreamDeleting{s.Prefix, cmd.DeleteData}}, true, nil
+		return []Event{Deleting{s.Prefix, cmd.DeleteData}}, true, nil
 	case AnnounceLease:
 		changed := cmd.Lease > s.RoutingLease
 		s.RoutingLease = max(s.RoutingLease, wholeMs(cmd.Lease))
@@ -217,7 +217,7 @@ func (s *State) importGroups(in Input, cmd Import) ([]Event, bool, error) {
 	for _, name := range slices.Sorted(slices.Values(cmd.Groups)) {
 		s.Groups = append(s.Groups, Group{Name: name, Phase: GroupLive, CreatedAt: in.Now})
 	}
-	return []Event{StreamCreated{s.Prefix, s.ShardCount}}, true, nil
+	return []Event{Created{s.Prefix, s.ShardCount}}, true, nil
 }
 
 func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {

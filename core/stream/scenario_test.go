@@ -120,9 +120,9 @@ func encode(t *testing.T, s State) string {
 
 func event(e Event) string {
 	switch e := e.(type) {
-	case StreamCreated:
+	case Created:
 		return fmt.Sprintf("stream %s created with %d shards", e.Prefix, e.ShardCount)
-	case StreamDeleting:
+	case Deleting:
 		return fmt.Sprintf("stream %s is being deleted, data %v", e.Prefix, e.DeleteData)
 	case GroupChanged:
 		if e.Phase == "" {

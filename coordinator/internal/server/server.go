@@ -42,7 +42,10 @@ type Server struct {
 	parts       *parts
 	coordinator *service.Coordinator
 	listener    net.Listener
-	http        *http.Server
+	// lost tells that the store was emptied, so that declared streams are made
+	// again.
+	lost chan struct{}
+	http *http.Server
 	// tls is what it was made with: http.Server fills in a TLSConfig of its own.
 	tls bool
 }
@@ -52,7 +55,7 @@ type Server struct {
 // to 30 s. Call Run afterwards, which also closes what New has opened.
 // Errors: whatever could not be opened.
 func New(ctx context.Context, cfg config.Config, options Options) (*Server, error) {
-	s := &Server{cfg: cfg, log: options.Logger}
+	s := &Server{cfg: cfg, log: options.Logger, lost: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -84,6 +87,13 @@ func (s *Server) assemble(ctx context.Context, certificate *tls.Config) error {
 		MaxShards:       k.Limits.MaxShards,
 		MemberRetention: k.StaleMemberRetention,
 		Logger:          s.log,
+		OnStoreLost: func() {
+			select {
+			case s.lost <- struct{}{}:
+			default:
+				// Told already, and not acted on yet.
+			}
+		},
 	}, s.parts.ports)
 	if err != nil {
 		return err
@@ -158,6 +168,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if left := s.declareAtStart(loop); len(left) > 0 {
 		running.Go(func() { declare(loop, s.coordinator, left, s.log) })
 	}
+	running.Go(func() { s.declareAgain(loop) })
 	running.Go(func() {
 		if err := s.serve(); !errors.Is(err, http.ErrServerClosed) {
 			failures <- fmt.Errorf("serve: %w", err)
@@ -192,6 +203,18 @@ func (s *Server) declareAtStart(ctx context.Context) []config.Declared {
 	ctx, done := context.WithTimeout(ctx, declareTimeout)
 	defer done()
 	return declareOnce(ctx, s.coordinator, s.cfg.Coordinator.Streams.Declared, s.log)
+}
+
+// declareAgain makes the declared streams whenever the store was emptied.
+func (s *Server) declareAgain(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.lost:
+			declare(ctx, s.coordinator, s.cfg.Coordinator.Streams.Declared, s.log)
+		}
+	}
 }
 
 func (s *Server) serve() error {

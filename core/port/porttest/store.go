@@ -2,6 +2,7 @@ package porttest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ func Store(t *testing.T, open func(t *testing.T) port.Store) {
 		name string
 		run  func(*testing.T, port.Store)
 	}{
+		{"Identity", testIdentity},
 		{"AbsentGroup", testAbsentGroup},
 		{"CreateGroup", testCreateGroup},
 		{"CreateGroupOnce", testCreateGroupOnce},
@@ -235,3 +237,22 @@ func oneWinner(t *testing.T, errs []error) int {
 }
 
 func body(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
+
+// testIdentity: an empty store is fresh once, and keeps its id.
+func testIdentity(t *testing.T, s port.Store) {
+	id, fresh, err := s.Identity(t.Context())
+	if err != nil || !fresh || id == "" {
+		t.Fatalf("the identity of an empty store: %q, fresh %t, %v", id, fresh, err)
+	}
+	for range 2 {
+		again, fresh, err := s.Identity(t.Context())
+		if err != nil || fresh || again != id {
+			t.Fatalf("asked again: %q, fresh %t, %v, want %q", again, fresh, err, id)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := s.Identity(ended); err == nil {
+		t.Error("an ended context is served")
+	}
+}

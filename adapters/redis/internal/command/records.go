@@ -41,6 +41,19 @@ type Records struct {
 	fixed string
 }
 
+// StoreID returns the value of key, which is freshID if there was none.
+func (c *Client) StoreID(ctx context.Context, key, freshID string) (string, error) {
+	// Both are harmless when they are carried out twice.
+	if err := c.rdb.SetNX(ctx, key, freshID, 0).Err(); err != nil {
+		return "", failed(ctx, err)
+	}
+	id, err := c.rdb.Get(ctx, key).Result()
+	if err != nil {
+		return "", failed(ctx, err)
+	}
+	return id, nil
+}
+
 // OpenRecords finds out what names the instance of the store: the server's run
 // id, or where that cannot be had the store's id, which is the value of
 // storeIDKey. That key is created with freshID where it is missing.
@@ -48,13 +61,9 @@ func (c *Client) OpenRecords(ctx context.Context, storeIDKey, freshID string) (r
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
-	// Both are harmless when they are carried out twice.
-	if err := c.rdb.SetNX(ctx, storeIDKey, freshID, 0).Err(); err != nil {
-		return nil, false, failed(ctx, err)
-	}
-	storeID, err := c.rdb.Get(ctx, storeIDKey).Result()
+	storeID, err := c.StoreID(ctx, storeIDKey, freshID)
 	if err != nil {
-		return nil, false, failed(ctx, err)
+		return nil, false, err
 	}
 	runID, err := c.run(ctx, instanceProbe, nil)
 	if err != nil {

@@ -1,0 +1,91 @@
+package service_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/memstore"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/service"
+)
+
+// waitFor beats until the member has all shards, and says how long it took.
+func waitFor(t *testing.T, c *service.Coordinator, m *beat, shards int) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for len(m.send(t, c).Assignment.AssignedShards) != shards {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%s: %+v", m.id, m.last)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+func TestAStoreThatIsEmptied(t *testing.T) { synctest.Test(t, aStoreThatIsEmptied) }
+
+func aStoreThatIsEmptied(t *testing.T) {
+	store := memstore.New()
+	told := make(chan struct{}, 1)
+	c := start(t, store, func(cfg *service.Config, _ *service.Ports) {
+		cfg.OnStoreLost = func() { told <- struct{}{} }
+	})
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	a := &beat{id: "a", incarnation: "a1"}
+	settle(t, c, 2, a)
+	store.Clear()
+	select {
+	case <-told:
+	case <-time.After(time.Second):
+		t.Fatal("the loss was not noticed")
+	}
+	if r := a.send(t, c); r.Status != protocol.StatusUnknownMember {
+		t.Fatalf("a: %s %s", r.Status, r.Reason)
+	}
+	// The stream is created again at once. a may still read on the lease that it
+	// was given before, so b gets nothing until that is over.
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	b := &beat{id: "b", incarnation: "b1"}
+	if took := waitFor(t, c, b, 2); took < fast.Lease-100*time.Millisecond {
+		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
+	}
+}
+
+// TestACoordinatorThatStartsOnAnEmptiedStore: nobody can tell a new store from one
+// that was emptied while no coordinator ran, but members of before show it.
+func TestACoordinatorThatStartsOnAnEmptiedStore(t *testing.T) {
+	synctest.Test(t, aCoordinatorThatStartsOnAnEmptiedStore)
+}
+
+func aCoordinatorThatStartsOnAnEmptiedStore(t *testing.T) {
+	c := start(t, memstore.New(), nil)
+	time.Sleep(50 * time.Millisecond)
+	former := &beat{id: "a", incarnation: "a1", last: protocol.HeartbeatResponse{MemberEpoch: 17, MetadataVersion: 17}}
+	if r := former.send(t, c); r.Status != protocol.StatusUnknownMember {
+		t.Fatalf("a: %s %s", r.Status, r.Reason)
+	}
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	b := &beat{id: "b", incarnation: "b1"}
+	if took := waitFor(t, c, b, 2); took < fast.Lease-100*time.Millisecond {
+		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
+	}
+}
+
+func TestANewStoreIsNotWaitedFor(t *testing.T) { synctest.Test(t, aNewStoreIsNotWaitedFor) }
+
+func aNewStoreIsNotWaitedFor(t *testing.T) {
+	c := start(t, memstore.New(), nil)
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	if took := waitFor(t, c, &beat{id: "a", incarnation: "a1"}, 2); took > 200*time.Millisecond {
+		t.Errorf("the first member of a new store waits %s", took)
+	}
+}
