@@ -50,6 +50,24 @@ func TestAStateSurvivesTheStore(t *testing.T) {
 	}
 }
 
+func TestTheRingAndACorrectionSurviveTheStore(t *testing.T) {
+	s := lively(t)
+	for n := range int64(RingSize + 10) {
+		s.Saving(Save{Revision: n + 1, Nonce: fmt.Sprint("n", n)}, "instance")
+	}
+	s, _ = must(t, s, "5", Correct{Seen: s.Counter + 7, Reason: "a test"})
+	got := reread(t, s)
+	if got.Instance != "instance" || len(got.Ring) != RingSize || got.Ring[0].Nonce != "n10" || !got.Remembers(Save{RingSize + 10, "n73"}) || got.Remembers(Save{RingSize + 10, "other"}) {
+		t.Errorf("instance %s, ring of %d from %v", got.Instance, len(got.Ring), got.Ring[0])
+	}
+	if !got.Remembers(Save{3, "forgotten"}) {
+		t.Error("a save that is too old to be in the ring counts as lost")
+	}
+	if got.Correction == nil || got.Correction.Jump != s.Correction.Jump || got.Correction.Reason != "a test" || !got.Correction.OpenedAt.Equal(dawn) {
+		t.Errorf("the correction is %+v, want %+v", got.Correction, s.Correction)
+	}
+}
+
 // set returns a decoded record with one field changed; the path goes through
 // objects by name and through lists by index.
 func set(t *testing.T, r, value any, path ...any) any {

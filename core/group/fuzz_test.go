@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
@@ -95,8 +96,15 @@ func (z *commands) change(p *schedule) {
 		// The highest bit says that the next command belongs to the same change.
 		more = op&0x80 != 0
 		if op&0x60 == 0x60 {
-			batch = append(batch, Tick{})
+			batch = append(batch, z.command(op, &p.state))
 			in.Expired, in.Overdue = z.verdicts(&p.state)
+			in.MayCorrect = op&0x10 != 0
+			if k := p.state.Correction; k != nil && op&4 != 0 {
+				in.Corrected = k.Jump
+			}
+			if op&8 != 0 {
+				in.PromiseOver = p.state.TimingsEpoch
+			}
 			continue
 		}
 		batch = append(batch, Beat{z.request(op, &p.state)})
@@ -109,11 +117,29 @@ func (z *commands) change(p *schedule) {
 	if !r.Changed && len(r.Gone)+len(r.Relied) > 0 {
 		p.fail("nothing is saved, but %v are gone and %v were relied on", r.Gone, r.Relied)
 	}
+	for more := len(next.Target) - len(p.tokens); more > 0; more-- {
+		p.tokens = append(p.tokens, grantOf{})
+	}
 	p.checkGrowth(&before, &next)
 	p.checkTarget(&next)
 	p.checkAnswers(&next, r)
 	p.reread(&next)
 	p.state = next
+}
+
+// command reads what is not a heartbeat.
+func (z *commands) command(op byte, s *State) Command {
+	switch op & 3 {
+	case 1:
+		return Correct{Seen: s.Counter + protocol.Epoch(z.next()), SeenVersion: s.MetadataVersion + int64(z.next()), Reason: "fuzz"}
+	case 2:
+		return Adopt{ShardCount: int(z.next()) % 12, StreamVersion: int64(z.next())}
+	case 3:
+		t := protocol.DefaultTimings()
+		t.Lease += time.Duration(int(z.next())%9-4) * time.Second
+		return Retime{Timings: t}
+	}
+	return Tick{}
 }
 
 // request reads a heartbeat: who sends it, which epoch it names, and what it
@@ -140,7 +166,11 @@ func (z *commands) request(op byte, s *State) *protocol.Heartbeat {
 		// An epoch near the present one, on either side.
 		q.MemberEpoch = s.Counter + protocol.Epoch(z.next()%8) - 6
 	}
+	q.MetadataVersion = s.MetadataVersion
 	owned, revoking := z.next(), z.next()
+	if owned&revoking&0x80 != 0 {
+		q.MetadataVersion += int64(z.next()) - 128
+	}
 	for i := range 8 {
 		shard := protocol.ShardIndex(i)
 		if i == 7 {

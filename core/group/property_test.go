@@ -40,7 +40,7 @@ func TestRandomSchedules(t *testing.T) {
 	// A schedule in which nothing happens proves nothing.
 	for _, what := range []string{
 		"answer lost", "duplicate", "joined", "left", "expired", "fenced by timeout", "replaced", "stopped", "rejoin waits",
-		"handed over", "batch", "old client joined", "old client left", "converged", "late request", "steady",
+		"handed over", "batch", "old client joined", "old client left", "converged", "late request", "steady", "correction",
 	} {
 		if seen[what] == 0 && *seedFlag == 0 {
 			t.Errorf("no schedule has seen this happen: %s", what)
@@ -178,8 +178,14 @@ func (p *schedule) step() {
 		}
 	case n < 97:
 		p.apply(Tick{}, p.expired(), nil)
-	default:
+	case n < 99:
 		p.apply(Tick{}, nil, p.overdue())
+	case p.chance(2):
+		// Somebody thinks that the store went backwards. Nothing is lost here, so
+		// nobody may be the worse for it.
+		p.seen["correction"]++
+		p.note("a correction is opened")
+		p.apply(Correct{Seen: p.state.Counter + protocol.Epoch(p.rng.IntN(9)), SeenVersion: p.state.MetadataVersion, Reason: "chance"}, nil, nil)
 	}
 }
 
@@ -361,6 +367,9 @@ func (p *schedule) apply(cmd Command, expired map[string]bool, overdue map[strin
 	before := p.state
 	stable := before.Summary() == protocol.GroupStable
 	in := Input{Now: dawn, ID: fmt.Sprint("change", p.changes), Expired: expired, Overdue: overdue, Rules: p.off}
+	if k := before.Correction; k != nil && p.chance(2) {
+		in.Corrected = k.Jump
+	}
 	if p.chance(2) {
 		in.View = NewView(&before)
 	}
@@ -509,8 +518,9 @@ func (p *schedule) checkTarget(s *State) {
 		loads[to]++
 		h := s.Ledger.Holder[shard]
 		switch {
-		case h == None:
+		case h == None && s.Correction == nil:
 			p.fail("shard %d is free and not granted", shard)
+		case h == None:
 		case h != to && s.Lives[h].State != Over && s.Ledger.Revoke[shard] == 0:
 			p.fail("shard %d is held by %s, meant for %s and not revoked", shard, s.Lives[h].Key(), s.Lives[to].Key())
 		}
@@ -527,7 +537,7 @@ func (p *schedule) checkTarget(s *State) {
 // checkMoves: from a stable group, one join takes the fewest shards and one
 // departure takes none.
 func (p *schedule) checkMoves(stable bool, before *State, cmd Command, events []Event) {
-	if b, batch := cmd.(Batch); !stable || (batch && len(b) > 1) {
+	if b, batch := cmd.(Batch); !stable || before.Correction != nil || (batch && len(b) > 1) {
 		return
 	}
 	joins, ends := 0, 0
@@ -555,7 +565,7 @@ func (p *schedule) checkMoves(stable bool, before *State, cmd Command, events []
 func (p *schedule) checkAnswers(s *State, r Response) {
 	for i := range r.Answers {
 		a := &r.Answers[i]
-		if a.Status != protocol.StatusOK && (len(a.Assignment.AssignedShards) > 0 || a.Life != "") {
+		if !a.Status.RenewsLease() && (len(a.Assignment.AssignedShards) > 0 || a.Life != "") {
 			p.fail("a refusal assigns or renews: %+v", a)
 		}
 		for _, x := range a.Assignment.AssignedShards {
@@ -662,6 +672,17 @@ func (p *schedule) settle() {
 	for range 3 {
 		p.round()
 		p.expireAll()
+	}
+	if p.state.Correction != nil {
+		// Everybody hears of it, says what he reads, and waits for its end.
+		p.round()
+		p.round()
+		for range 20 {
+			p.expireAll()
+		}
+		if p.state.Correction != nil {
+			p.fail("the correction does not end:\n%+v", p.state)
+		}
 	}
 	p.within(3, "the end of the faults")
 
@@ -867,6 +888,12 @@ func (c *process) take(r *protocol.HeartbeatResponse, id func() string) {
 			return
 		}
 		c.assigned(r)
+	case protocol.StatusSyncMetadata, protocol.StatusRevokePending:
+		// What is assigned is kept, nothing is begun.
+		if c.phase != leaving {
+			c.epoch, c.version = r.MemberEpoch, r.MetadataVersion
+			c.keep(r)
+		}
 	case protocol.StatusFencedEpoch, protocol.StatusUnknownMember:
 		if c.phase == leaving {
 			c.crash()
@@ -878,7 +905,17 @@ func (c *process) take(r *protocol.HeartbeatResponse, id func() string) {
 
 func (c *process) assigned(r *protocol.HeartbeatResponse) {
 	c.epoch, c.version, c.stopped = r.MemberEpoch, r.MetadataVersion, ""
+	for shard, token := range c.keep(r) {
+		if !c.draining[shard] && !c.released[shard] {
+			c.owned[shard] = token
+		}
+	}
+}
+
+// keep lets go of what is owned and not assigned; it returns what is assigned.
+func (c *process) keep(r *protocol.HeartbeatResponse) map[protocol.ShardIndex]protocol.Epoch {
 	if !c.legacy {
+		// What was said to be let go of has been heard.
 		clear(c.released)
 	}
 	granted := map[protocol.ShardIndex]protocol.Epoch{}
@@ -893,9 +930,5 @@ func (c *process) assigned(r *protocol.HeartbeatResponse) {
 			}
 		}
 	}
-	for shard, token := range granted {
-		if !c.draining[shard] && !c.released[shard] {
-			c.owned[shard] = token
-		}
-	}
+	return granted
 }

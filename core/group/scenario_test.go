@@ -39,7 +39,7 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		w.state = New("orders", "billing", int(c.Int(t, "shards", 2)), 1, protocol.DefaultTimings(), w.now)
 		w.base = w.state.Counter
 		return fmt.Sprintf("%d shards", w.state.ShardCount)
-	case "join", "beat", "leave":
+	case "join", "beat", "sync", "leave":
 		beat := Beat{w.request(t, c, c.Str("m", ""))}
 		if c.Has("later") {
 			w.later = append(w.later, beat)
@@ -71,6 +71,24 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 			Overdue: map[string]protocol.Epoch{c.Str("overdue", ""): w.base + protocol.Epoch(c.Int(t, "since", 0))},
 		}
 		return w.apply(t, in, Batch{Beat{w.request(t, c, c.Str("m", ""))}, Tick{}})
+	case "correct":
+		return w.apply(t, Input{}, Correct{Seen: w.base + protocol.Epoch(c.Int(t, "seen", 0)), Reason: "a story"})
+	case "adopt":
+		return w.apply(t, Input{}, Adopt{ShardCount: int(c.Int(t, "shards", 0)), StreamVersion: c.Int(t, "version", 0)})
+	case "retime":
+		timings := protocol.DefaultTimings()
+		timings.Lease = time.Duration(c.Int(t, "lease", 15)) * time.Second
+		return w.apply(t, Input{}, Retime{timings})
+	case "later":
+		// A lease time has passed: since the correction was opened, since the
+		// timings were changed.
+		in := Input{PromiseOver: w.state.TimingsEpoch}
+		if k := w.state.Correction; k != nil {
+			in.Corrected = k.Jump
+		}
+		return w.apply(t, in, Tick{})
+	case "lease":
+		return fmt.Sprintf("%s, to be waited for %s", w.state.Timings.Lease, w.state.LongestLease())
 	case "show":
 		return w.show()
 	}
@@ -116,6 +134,14 @@ func (w *world) request(t *testing.T, c scenario.Cmd, member string) *protocol.H
 		q.MemberEpoch = protocol.EpochLeave
 	case "join":
 		q.MemberEpoch = protocol.EpochJoin
+	case "sync":
+		// A member that has applied the last answer: at its present epoch and at
+		// the present version.
+		l, found := NewView(&w.state).Life(LifeKey(member, q.Incarnation))
+		if !found {
+			t.Fatalf("%s: nobody lives as %s/%s", c.Pos, member, q.Incarnation)
+		}
+		q.MemberEpoch, q.MetadataVersion = l.Epoch, w.state.MetadataVersion
 	default:
 		q.MemberEpoch = w.base + protocol.Epoch(c.Int(t, "e", 0))
 	}
@@ -222,7 +248,7 @@ func reread(t *testing.T, s State) State {
 func (w *world) answer(a Answer) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", a.MemberID, a.Status)
-	if a.Status == protocol.StatusOK {
+	if a.Status.RenewsLease() {
 		fmt.Fprintf(&b, " %s", w.epoch(a.MemberEpoch))
 		if len(a.Assignment.AssignedShards) > 0 {
 			b.WriteString(" assigned")
@@ -286,6 +312,12 @@ func (w *world) event(e Event) string {
 		return fmt.Sprintf("target %s for %d members, %d moves", w.epoch(e.GroupEpoch), e.Members, e.Moves)
 	case RowsIgnored:
 		return fmt.Sprintf("%d rows of %s ignored", e.Rows, e.Member)
+	case CorrectionOpened:
+		return fmt.Sprintf("correction with %s: %s", w.epoch(e.Jump), e.Reason)
+	case CorrectionEnded:
+		return "correction over"
+	case TimingsChanged:
+		return fmt.Sprintf("lease %s is now %s", e.Before.Lease, e.Now.Lease)
 	}
 	return fmt.Sprintf("%T", e)
 }

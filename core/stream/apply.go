@@ -212,7 +212,7 @@ func (s *State) importGroups(in Input, cmd Import) ([]Event, bool, error) {
 	}
 	*s = State{
 		Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), ShardCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
-		AutoCreateGroups: true, GroupStart: protocol.StartEarliest, RoutingLease: cmd.RoutingLease, CreatedAt: in.Now,
+		AutoCreateGroups: true, GroupStart: protocol.StartEarliest, RoutingLease: wholeMs(cmd.RoutingLease), CreatedAt: in.Now,
 	}
 	for _, name := range slices.Sorted(slices.Values(cmd.Groups)) {
 		s.Groups = append(s.Groups, Group{Name: name, Phase: GroupLive, CreatedAt: in.Now})

@@ -34,6 +34,10 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 			Prefix: name, ShardCount: int(c.Int(t, "shards", 1)), AutoCreateGroups: !c.Has("no-auto"),
 			GroupStart: protocol.GroupStart(c.Str("start", string(protocol.StartEarliest))), RoutingLease: 30 * time.Second,
 		})
+	case "import":
+		return w.apply(t, Import{Prefix: name, ShardCount: int(c.Int(t, "shards", 1)), Groups: c.List("groups"), RoutingLease: 30 * time.Second})
+	case "import-many":
+		return w.apply(t, Import{Prefix: name, ShardCount: 1, Groups: make([]string, c.Int(t, "n", 0))})
 	case "ensure":
 		return w.apply(t, EnsureGroup{Name: name, ByJoin: c.Has("by-join"), New: c.Has("new"), ShardCount: int(c.Int(t, "shards", 0))})
 	case "ensure-many":
