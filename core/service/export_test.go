@@ -7,9 +7,10 @@ func (c *Coordinator) Runners() int {
 	return len(c.groups)
 }
 
-// Remembered is how many streams the coordinator remembers anything of.
+// Remembered is how many streams and lost groups the coordinator remembers
+// anything of.
 func (c *Coordinator) Remembered() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.shards) + len(c.lanes)
+	return len(c.shards) + len(c.lanes) + len(c.losses.former)
 }

@@ -46,6 +46,9 @@ func (c *Coordinator) watchIdentity(ctx context.Context) {
 		c.losses.until = now + c.cfg.Timings.Lease
 	case before == "" && fresh:
 		c.losses.freshUntil = now + c.cfg.Timings.Lease
+	case now >= c.losses.freshUntil+c.cfg.Timings.Lease:
+		// The last of those that were noted is over.
+		c.losses.former = nil
 	}
 	c.mu.Unlock()
 	if lost {
