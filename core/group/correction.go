@@ -33,16 +33,13 @@ func (CorrectionOpened) isEvent() {}
 func (CorrectionEnded) isEvent()  {}
 
 const (
-	// A correction moves the epochs beyond everything known by minJump, and to at
-	// least epochsPerMs for each millisecond since the group's creation. Epochs are
-	// drawn much more slowly than that, so the second is above what was drawn by
-	// others and lost before anybody here saw it; an earlier correction that was
-	// lost as well is not repeated with the same numbers. A wrong clock costs only
-	// this second line.
-	minJump     = 1 << 16
-	epochsPerMs = 1 << 10
-	// maxReportJump bounds how far a member's report may lie above what is
-	// stored; a number beyond it is a mistake or an attack.
+	// A correction moves the epochs beyond everything known by minJump, and at
+	// least to EpochAt now: that is above what was drawn by others and lost before
+	// anybody here saw it, and above an earlier correction that was lost itself. A
+	// wrong clock costs only this second line.
+	minJump = 1 << 16
+	// maxReportJump bounds how far a member's report may lie above what is stored
+	// and above EpochAt now; a number beyond both is a mistake or an attack.
 	maxReportJump = 1 << 32
 )
 
@@ -50,10 +47,9 @@ const (
 // may be learned from what was seen or reported, ownership never.
 func (c *change) correct(cmd Correct) {
 	if c.on(rules.CorrectionJumps) {
-		age := max(0, c.in.Now.Sub(c.s.CreatedAt).Milliseconds())
 		c.s.Counter = max(
 			max(c.s.Counter, cmd.Seen, protocol.Epoch(cmd.SeenVersion))+minJump,
-			protocol.Epoch(c.s.CreatedAt.UnixMilli()+age*epochsPerMs),
+			EpochAt(c.in.Now),
 		)
 		c.s.MetadataVersion = max(c.s.MetadataVersion, cmd.SeenVersion)
 	}
@@ -75,6 +71,7 @@ func (c *change) correct(cmd Correct) {
 // whether the request is to be refused instead.
 func (c *change) reported(q *protocol.Heartbeat, life int32) (refused bool) {
 	l := &c.s.Lives[life]
+	limit := max(c.s.MetadataVersion, int64(EpochAt(c.in.Now))) + maxReportJump
 	switch {
 	case q.MetadataVersion <= c.s.MetadataVersion || !c.on(rules.ReportIsNoticed):
 		if q.MemberEpoch > l.Epoch {
@@ -82,7 +79,7 @@ func (c *change) reported(q *protocol.Heartbeat, life int32) (refused bool) {
 			return true
 		}
 		return false
-	case q.MetadataVersion-c.s.MetadataVersion > maxReportJump || int64(q.MemberEpoch-l.Epoch) > maxReportJump:
+	case q.MetadataVersion > limit || int64(q.MemberEpoch) > limit:
 		c.verdict(q, protocol.StatusInvalidRequest, "metadataVersion: is %d, far above the %d that is stored", q.MetadataVersion, c.s.MetadataVersion)
 		return true
 	case !c.in.MayCorrect:

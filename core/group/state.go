@@ -20,8 +20,8 @@ type State struct {
 	// CreatedAt and UpdatedAt are for people.
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// Counter is the last epoch that was drawn. It starts at the creation time
-	// in milliseconds, so that a group that was lost and created again does not
+	// Counter is the last epoch that was drawn. It starts at EpochAt the creation
+	// time, so that a group that was lost or deleted and created again does not
 	// use an epoch twice.
 	Counter protocol.Epoch
 	// GroupEpoch is the counter's value when membership or shard count last
@@ -159,9 +159,17 @@ func LifeKey(member, incarnation string) string { return member + "/" + incarnat
 // more for each that was replaced and may still be reading.
 const maxLives = 2 * protocol.MaxMembers
 
+// epochsPerMs is many more than are ever drawn in a millisecond, and few enough
+// for an epoch to be exact as a JSON number until the year 2248.
+const epochsPerMs = 1 << 10
+
+// EpochAt is an epoch above all that were drawn before a time, by clocks that are
+// not far off.
+func EpochAt(t time.Time) protocol.Epoch { return protocol.Epoch(t.UnixMilli() * epochsPerMs) }
+
 // New returns the state of a group without members.
 func New(stream, name string, shards int, streamVersion int64, t protocol.Timings, now time.Time) State {
-	epoch := protocol.Epoch(now.UnixMilli())
+	epoch := EpochAt(now)
 	s := State{
 		Stream:          stream,
 		Group:           name,

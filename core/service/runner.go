@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +43,8 @@ type runner struct {
 type message struct {
 	what  engine.Happening
 	reply chan<- protocol.HeartbeatResponse
+	// engine is the one that asked for an outcome, nil for what any may hear.
+	engine *engine.Engine
 }
 
 // inboxSize lets a burst of heartbeats in without one goroutine switch each.
@@ -48,15 +52,14 @@ const inboxSize = 1024
 
 func newRunner(c *Coordinator, key port.GroupKey) *runner {
 	ctx, stop := context.WithCancel(c.life)
-	return &runner{
+	r := &runner{
 		c: c, key: key, ctx: ctx, stop: stop,
-		engine: engine.New(engine.Config{
-			Stream: key.Stream, Group: key.Group, TickInterval: c.cfg.TickInterval, Timings: c.cfg.Timings,
-		}),
 		inbox:   make(chan message, inboxSize),
 		replies: map[uint64]chan<- protocol.HeartbeatResponse{},
 		timer:   time.NewTimer(0),
 	}
+	r.engine = r.newEngine()
+	return r
 }
 
 // heartbeat hands a request over and waits for its answer.
@@ -67,25 +70,30 @@ func (r *runner) heartbeat(ctx context.Context, q *protocol.Heartbeat) protocol.
 		return protocol.NewHeartbeatResponse(q, protocol.StatusRetry, protocol.ErrTerminating.Message, r.c.cfg.Timings)
 	}
 	select {
-	case r.inbox <- message{engine.Arrived{ID: id, Request: q}, reply}:
+	case r.inbox <- message{what: engine.Arrived{ID: id, Request: q}, reply: reply}:
 	case <-ctx.Done():
 		return over()
 	case <-r.ctx.Done():
 		return over()
 	}
 	select {
-	case a := <-reply:
+	case a, answered := <-reply:
+		if !answered {
+			return protocol.NewHeartbeatResponse(q, protocol.StatusRetry, "the group is being read again after a fault: repeat the request", r.c.cfg.Timings)
+		}
 		return a
 	case <-ctx.Done():
 		r.send(engine.Canceled{ID: id})
 		return over()
 	case <-r.ctx.Done():
 		select {
-		case a := <-reply:
-			return a
+		case a, answered := <-reply:
+			if answered {
+				return a
+			}
 		default:
-			return over()
 		}
+		return over()
 	}
 }
 
@@ -137,16 +145,50 @@ func (r *runner) finish() {
 }
 
 func (r *runner) step(m message) {
+	if m.engine != nil && m.engine != r.engine {
+		// The outcome of something that an engine before this one asked for.
+		return
+	}
 	switch what := m.what.(type) {
 	case engine.Arrived:
 		r.replies[what.ID] = m.reply
 	case engine.Canceled:
 		delete(r.replies, what.ID)
 	}
-	for _, effect := range r.engine.Step(r.c.input(), m.what) {
+	for _, effect := range r.decide(m.what) {
 		r.carryOut(effect)
 	}
 	r.idle.Store(r.engine.Idle() && len(r.inbox) == 0)
+}
+
+// decide steps the engine. A fault in it ends what this group was doing, and
+// neither the process nor the group: everybody who waits is told to ask again,
+// and a new engine reads the group anew.
+func (r *runner) decide(what engine.Happening) (effects []engine.Effect) {
+	defer func() {
+		fault := recover()
+		if fault == nil {
+			return
+		}
+		r.c.cfg.Logger.Error("a fault in the coordinator: the group is read again, please report it",
+			"stream", r.key.Stream, "group", r.key.Group, "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		effects = []engine.Effect{engine.Unlock{}, engine.WakeAt{Mono: r.c.ports.Clock.Mono() + r.c.cfg.TickInterval}}
+		for id, reply := range r.replies {
+			delete(r.replies, id)
+			close(reply)
+		}
+		r.engine = r.newEngine()
+		if r.ending {
+			r.engine.Step(r.c.input(), engine.Closing{})
+		}
+	}()
+	return r.engine.Step(r.c.input(), what)
+}
+
+func (r *runner) newEngine() *engine.Engine {
+	return engine.New(engine.Config{
+		Stream: r.key.Stream, Group: r.key.Group, TickInterval: r.c.cfg.TickInterval, Timings: r.c.cfg.Timings,
+	})
 }
 
 func (r *runner) carryOut(effect engine.Effect) {
@@ -190,11 +232,16 @@ func (r *runner) carryOut(effect engine.Effect) {
 // call runs a store call beside the loop and sends its outcome back.
 func (r *runner) call(do func(ctx context.Context) engine.Happening) {
 	r.calls.Add(1)
+	asked := r.engine
 	go func() {
 		defer r.calls.Done()
-		ctx, done := context.WithTimeout(r.ctx, r.c.cfg.CallTimeout)
-		defer done()
-		r.send(do(ctx))
+		ctx, cancel := context.WithTimeout(r.ctx, r.c.cfg.CallTimeout)
+		defer cancel()
+		done := message{what: do(ctx), engine: asked}
+		select {
+		case r.inbox <- done:
+		case <-r.ctx.Done():
+		}
 	}()
 }
 
