@@ -189,6 +189,9 @@ func (c *coordinator) publish(events []group.Event) {
 		switch e := e.(type) {
 		case group.MemberJoined:
 			c.w.counts.Joins++
+			if e.Replaced && c.w.watch.rejoins[e.Incarnation] {
+				c.w.violate("%s/%s displaces another process although it only comes back", e.Member, e.Incarnation)
+			}
 			c.w.logf("%s: %s/%s joined in %d", c.name, e.Member, e.Incarnation, e.Epoch)
 		case group.MemberEnded:
 			c.w.counts.ended(e.Reason)

@@ -150,7 +150,7 @@ func property(violation string) string {
 	for _, p := range []struct{ text, name string }{
 		{"contradicts itself", "no state contradicts itself"}, {"two readers", "one reader"}, {"in flight", "no reader beside work in flight"}, {"which no save gave it", "recorded before answered"},
 		{"although it is healthy", "healthy members are not fenced"}, {"not settled", "all comes to rest"},
-		{"under token", "tokens rise"}, {"after epoch", "tokens rise"}, {"goes from", "epochs never go back"},
+		{"displaces another", "a rejoin displaces nobody"}, {"under token", "tokens rise"}, {"after epoch", "tokens rise"}, {"goes from", "epochs never go back"},
 	} {
 		if strings.Contains(violation, p.text) {
 			return p.name

@@ -172,6 +172,9 @@ func (p *process) apply(cmd member.Command) {
 func (p *process) send(q *protocol.Heartbeat) {
 	c := p.w.coords[p.w.rng.IntN(len(p.w.coords))]
 	p.w.counts.Heartbeats++
+	if q.StoppedIncarnation != "" {
+		p.w.watch.rejoins[q.Incarnation] = true
+	}
 	p.w.transmit(p.proc, c.name, func() {
 		c.receive(q, func(r protocol.HeartbeatResponse) {
 			p.w.transmit(c.name, p.proc, func() {

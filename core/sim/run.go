@@ -46,6 +46,7 @@ func Run(seed uint64, o Options) Result {
 		o.Change(&shape)
 	}
 	w := &world{shape: shape, rules: o.Rules, rng: rng, cuts: map[cut]time.Duration{}}
+	w.watch.rejoins = map[string]bool{}
 	w.trace.keep = o.TraceLines
 	w.run()
 	return Result{

@@ -26,6 +26,8 @@ type watch struct {
 	readers    map[protocol.ShardIndex]string
 	// used are the highest tokens under which shards were read.
 	used map[protocol.ShardIndex]protocol.Epoch
+	// rejoins are the incarnations that joined in place of an earlier one.
+	rejoins map[string]bool
 	// others are the last processes of each member that ended.
 	others map[string]ending
 }
