@@ -7,10 +7,12 @@ import (
 	"testing"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one and prints it")
+var (
+	seedFlag   = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one and prints it")
+	churnSteps = flag.Int("churn", 100_000, "steps of TestChurn")
+)
 
 const (
-	churnSteps   = 100_000
 	churnShards  = 48
 	churnMembers = 14
 )
@@ -20,7 +22,7 @@ const (
 func TestChurn(t *testing.T) {
 	rnd, seed := newRand(t)
 	g := newTestGroup(rnd)
-	for step := range churnSteps {
+	for step := range *churnSteps {
 		before := slices.Clone(g.target)
 		changed := true
 		switch rnd.IntN(8) {
