@@ -169,6 +169,9 @@ func (v *View) Answer(q *protocol.Heartbeat, key string) protocol.HeartbeatRespo
 	case draining || len(pending) > 0:
 		r.Status = protocol.StatusRevokePending
 	}
+	if s.Correction != nil {
+		r.Reason = "nothing is granted until a lease time has passed: " + s.Correction.Reason
+	}
 	return r
 }
 

@@ -89,3 +89,25 @@ func aNewStoreIsNotWaitedFor(t *testing.T) {
 		t.Errorf("the first member of a new store waits %s", took)
 	}
 }
+
+// TestAGroupThatIsDeletedByForce: its members go on reading until they hear of it,
+// so a group that is created again under the name waits for their leases.
+func TestAGroupThatIsDeletedByForce(t *testing.T) { synctest.Test(t, aGroupThatIsDeletedByForce) }
+
+func aGroupThatIsDeletedByForce(t *testing.T) {
+	c := start(t, memstore.New(), nil)
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, c, 2, &beat{id: "a", incarnation: "a1"})
+	if _, err := c.DeleteGroup(t.Context(), "orders", "billing", protocol.Delete{RequestedBy: "test", Reason: "test", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateGroup(t.Context(), "orders", "billing", protocol.CreateGroup{RequestedBy: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	b := &beat{id: "b", incarnation: "b1"}
+	if took := waitFor(t, c, b, 2); took < fast.Lease-100*time.Millisecond {
+		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
+	}
+}

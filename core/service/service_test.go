@@ -93,7 +93,7 @@ func settle(t *testing.T, c *service.Coordinator, shards int, members ...*beat) 
 		owned := 0
 		for _, m := range members {
 			r := m.send(t, c)
-			if r.Status != protocol.StatusOK {
+			if !r.Status.RenewsLease() {
 				t.Fatalf("%s: %s %s", m.id, r.Status, r.Reason)
 			}
 			owned += len(r.Assignment.AssignedShards)

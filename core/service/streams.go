@@ -225,7 +225,7 @@ func (c *Coordinator) step(ctx context.Context, s *stream.State, at port.Version
 		})
 		return step.Done, err
 	case stream.CreateGroupStep:
-		return step.Done, c.createAggregate(ctx, s, step.Name)
+		return step.Done, c.createAggregate(ctx, s, step)
 	case stream.DeleteGroupStep:
 		return c.deleteAggregate(ctx, s.Prefix, step)
 	case stream.DeleteStreamStep:
@@ -251,7 +251,8 @@ func (c *Coordinator) removeStream(ctx context.Context, prefix string, at port.V
 	return c.dropStream(ctx, prefix, at)
 }
 
-func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, name string) error {
+func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, step stream.CreateGroupStep) error {
+	name := step.Name
 	key := port.GroupKey{Stream: s.Prefix, Group: name}
 	rec, err := c.loadGroup(ctx, key)
 	if err != nil || rec.Version.Revision != 0 {
@@ -259,7 +260,11 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, name
 	}
 	now := c.input().Now
 	state := group.New(s.Prefix, name, s.ShardCount, s.Version, c.cfg.Timings, now)
-	if loss := c.afterLoss(key); loss != nil {
+	loss := c.afterLoss(key)
+	if loss == nil && step.Again {
+		loss = &group.Correct{Reason: "a group of this name was deleted, and its members may still read"}
+	}
+	if loss != nil {
 		if state, _, _, err = group.Apply(state, group.Input{Now: now, ID: c.ports.IDs.NewID()}, *loss); err != nil {
 			return fmt.Errorf("group %s: %w", key, err)
 		}
@@ -320,11 +325,15 @@ func (c *Coordinator) deleteAggregate(ctx context.Context, prefix string, step s
 		if s, _, err := c.loadStream(ctx, prefix); err != nil || wants(&s, step.Name) {
 			return nil, err
 		}
+		// By force, or while somebody leaves: then a lease may still run.
+		held := step.Force
 		if rec.Version.Revision != 0 {
 			// A record that cannot be read has no members that could be asked for.
-			if s, err := group.Decode(rec.Body); err == nil && s.HasActive() && !step.Force {
+			s, err := group.Decode(rec.Body)
+			if err == nil && s.HasActive() && !step.Force {
 				return step.Refused, nil
 			}
+			held = held || err != nil || len(s.Lives) > 0
 			deleted, err := c.dropGroup(ctx, key, rec.Version)
 			if err != nil {
 				return nil, err
@@ -337,6 +346,9 @@ func (c *Coordinator) deleteAggregate(ctx context.Context, prefix string, step s
 			if err := c.ports.Streams.RemoveGroup(ctx, prefix, step.Name, 0, step.End); err != nil {
 				return nil, err
 			}
+		}
+		if held {
+			return step.DoneHeld, nil
 		}
 		return step.Done, nil
 	}

@@ -62,8 +62,12 @@ type DeleteGroup struct {
 // KeepGroup ends a deletion that was refused: the group has live members.
 type KeepGroup struct{ Name string }
 
-// GroupDeleted notes that a group's aggregate is gone.
-type GroupDeleted struct{ Name string }
+// GroupDeleted notes that a group's aggregate is gone. Held is true when members
+// may have been reading.
+type GroupDeleted struct {
+	Name string
+	Held bool
+}
 
 // Delete begins to delete the stream.
 type Delete struct{ DeleteData bool }
@@ -123,6 +127,7 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 	next := s
 	next.Groups = slices.Clone(s.Groups)
 	next.Deleted = slices.Clone(s.Deleted)
+	next.Held = slices.Clone(s.Held)
 	events, changed, err := next.apply(in, cmd)
 	if err != nil || !changed {
 		return s, Response{}, nil, err
@@ -179,7 +184,7 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 	case KeepGroup:
 		return s.phase(cmd.Name, GroupDeleting, GroupLive)
 	case GroupDeleted:
-		return s.groupDeleted(cmd.Name)
+		return s.groupDeleted(cmd)
 	case Delete:
 		if len(s.Groups) > 0 {
 			return nil, false, protocol.ErrStreamHasGroups.With("stream %q still has %d groups, %q among them: delete them first",
@@ -252,7 +257,11 @@ func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {
 	if deleted >= 0 {
 		s.Deleted = slices.Delete(s.Deleted, deleted, deleted+1)
 	}
-	s.Groups = slices.Insert(s.Groups, i, Group{Name: cmd.Name, Phase: GroupCreating, CreatedAt: in.Now})
+	again := slices.Index(s.Held, cmd.Name)
+	if again >= 0 {
+		s.Held = slices.Delete(s.Held, again, again+1)
+	}
+	s.Groups = slices.Insert(s.Groups, i, Group{Name: cmd.Name, Phase: GroupCreating, Again: again >= 0, CreatedAt: in.Now})
 	return []Event{GroupChanged{s.Prefix, cmd.Name, GroupCreating}}, true, nil
 }
 
@@ -263,7 +272,8 @@ func (s *State) phase(name string, from, to GroupPhase) ([]Event, bool, error) {
 	if !found || s.Groups[i].Phase != from {
 		return nil, false, nil
 	}
-	s.Groups[i].Phase, s.Groups[i].Force, s.Groups[i].DeleteData = to, false, false
+	g := &s.Groups[i]
+	g.Phase, g.Force, g.DeleteData, g.Again = to, false, false, false
 	return []Event{GroupChanged{s.Prefix, name, to}}, true, nil
 }
 
@@ -280,7 +290,8 @@ func (s *State) deleteGroup(cmd DeleteGroup) ([]Event, bool, error) {
 	return []Event{GroupChanged{s.Prefix, cmd.Name, GroupDeleting}}, true, nil
 }
 
-func (s *State) groupDeleted(name string) ([]Event, bool, error) {
+func (s *State) groupDeleted(cmd GroupDeleted) ([]Event, bool, error) {
+	name := cmd.Name
 	i, found := s.find(name)
 	if !found || s.Groups[i].Phase != GroupDeleting {
 		return nil, false, nil
@@ -290,5 +301,9 @@ func (s *State) groupDeleted(name string) ([]Event, bool, error) {
 	if len(s.Deleted) > maxDeleted {
 		s.Deleted = s.Deleted[len(s.Deleted)-maxDeleted:]
 	}
+	if cmd.Held {
+		s.Held = append(s.Held, name)
+	}
+	s.Held = slices.DeleteFunc(s.Held, func(name string) bool { return !slices.Contains(s.Deleted, name) })
 	return []Event{GroupChanged{s.Prefix, name, ""}}, true, nil
 }

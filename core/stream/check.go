@@ -23,7 +23,7 @@ func (s *State) check() error {
 		return fmt.Errorf("starts groups at %q", s.GroupStart)
 	case s.RoutingLease < 0 || s.RoutingLease > maxRoutingLease:
 		return fmt.Errorf("has a routing lease of %s", s.RoutingLease)
-	case len(s.Groups) > protocol.MaxGroups || len(s.Deleted) > maxDeleted:
+	case len(s.Groups) > protocol.MaxGroups || len(s.Deleted) > maxDeleted || len(s.Held) > len(s.Deleted):
 		return fmt.Errorf("has %d groups and remembers %d", len(s.Groups), len(s.Deleted))
 	case s.Removal != nil && len(s.Groups) > 0:
 		return fmt.Errorf("is to be removed and has %d groups", len(s.Groups))

@@ -23,6 +23,7 @@ type record struct {
 	RoutingLeaseMs   int64               `json:"routingLeaseMs"`
 	Groups           []group             `json:"groups"`
 	Deleted          []string            `json:"deletedGroups"`
+	Held             []string            `json:"heldGroups,omitempty"`
 	Removal          *removal            `json:"removal,omitempty"`
 	CreatedAt        time.Time           `json:"createdAt"`
 	UpdatedAt        time.Time           `json:"updatedAt"`
@@ -33,6 +34,7 @@ type group struct {
 	Phase      GroupPhase `json:"phase"`
 	Force      bool       `json:"force,omitempty"`
 	DeleteData bool       `json:"deleteData,omitempty"`
+	Again      bool       `json:"again,omitempty"`
 	CreatedAt  time.Time  `json:"createdAt"`
 }
 
@@ -46,11 +48,11 @@ func Encode(s *State) ([]byte, error) {
 		SchemaVersion: SchemaVersion, StreamPrefix: s.Prefix, MetadataVersion: s.Version,
 		ShardCount: s.ShardCount, HighestCount: s.HighestCount, Provisioned: s.Provisioned,
 		AutoCreateGroups: s.AutoCreateGroups, GroupStart: s.GroupStart, RoutingLeaseMs: s.RoutingLease.Milliseconds(),
-		Groups: make([]group, len(s.Groups)), Deleted: append([]string{}, s.Deleted...),
+		Groups: make([]group, len(s.Groups)), Deleted: append([]string{}, s.Deleted...), Held: s.Held,
 		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
 	for i, g := range s.Groups {
-		r.Groups[i] = group{g.Name, g.Phase, g.Force, g.DeleteData, g.CreatedAt.UTC()}
+		r.Groups[i] = group{g.Name, g.Phase, g.Force, g.DeleteData, g.Again, g.CreatedAt.UTC()}
 	}
 	if s.Removal != nil {
 		r.Removal = &removal{s.Removal.DeleteData}
@@ -77,7 +79,7 @@ func Decode(body []byte) (State, error) {
 		Prefix: r.StreamPrefix, Version: r.MetadataVersion, ShardCount: r.ShardCount, HighestCount: r.HighestCount,
 		Provisioned: r.Provisioned, AutoCreateGroups: r.AutoCreateGroups, GroupStart: r.GroupStart,
 		RoutingLease: milliseconds(r.RoutingLeaseMs),
-		Deleted:      r.Deleted, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Deleted:      r.Deleted, Held: r.Held, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	for _, g := range r.Groups {
 		s.Groups = append(s.Groups, Group(g))

@@ -19,7 +19,9 @@ type ProvisionStep struct {
 // CreateGroupStep: the group's aggregate is to exist.
 type CreateGroupStep struct {
 	Name string
-	Done Command
+	// Again is true when members of a deleted group of this name may still read.
+	Again bool
+	Done  Command
 }
 
 // DeleteGroupStep: the group's aggregate is to be gone. With live members and
@@ -30,7 +32,9 @@ type DeleteGroupStep struct {
 	DeleteData bool
 	End        int
 	Done       Command
-	Refused    Command
+	// DoneHeld is Done where members may have been reading.
+	DoneHeld Command
+	Refused  Command
 }
 
 // DeleteStreamStep: the record is to be gone, with DeleteData the shards
@@ -63,11 +67,11 @@ func (s *State) Next() []Step {
 		case GroupCreating:
 			steps = append(steps,
 				ProvisionStep{End: s.ShardCount, Groups: []string{g.Name}, Start: s.GroupStart},
-				CreateGroupStep{Name: g.Name, Done: GroupCreated{g.Name}})
+				CreateGroupStep{Name: g.Name, Again: g.Again, Done: GroupCreated{g.Name}})
 		case GroupDeleting:
 			steps = append(steps, DeleteGroupStep{
 				Name: g.Name, Force: g.Force, DeleteData: g.DeleteData, End: s.HighestCount,
-				Done: GroupDeleted{g.Name}, Refused: KeepGroup{g.Name},
+				Done: GroupDeleted{Name: g.Name}, DoneHeld: GroupDeleted{Name: g.Name, Held: true}, Refused: KeepGroup{g.Name},
 			})
 		case GroupLive:
 		}

@@ -56,7 +56,7 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 	case "keep-group":
 		return w.apply(t, KeepGroup{name})
 	case "group-deleted":
-		return w.apply(t, GroupDeleted{name})
+		return w.apply(t, GroupDeleted{Name: name, Held: c.Has("held")})
 	case "delete":
 		return w.apply(t, Delete{DeleteData: c.Has("data")})
 	case "announce":
@@ -144,9 +144,9 @@ func (w *world) next() string {
 		case ProvisionStep:
 			out = append(out, fmt.Sprintf("provision %d to %d for groups %v from the %s, then %s", s.First, s.End, s.Groups, s.Start, command(s.Done)))
 		case CreateGroupStep:
-			out = append(out, fmt.Sprintf("create %s, then %s", s.Name, command(s.Done)))
+			out = append(out, fmt.Sprintf("create %s, again %v, then %s", s.Name, s.Again, command(s.Done)))
 		case DeleteGroupStep:
-			out = append(out, fmt.Sprintf("delete %s force %v, data %v up to %d, then %s, or %s", s.Name, s.Force, s.DeleteData, s.End, command(s.Done), command(s.Refused)))
+			out = append(out, fmt.Sprintf("delete %s force %v, data %v up to %d, then %s, or if it was held %s, or %s", s.Name, s.Force, s.DeleteData, s.End, command(s.Done), command(s.DoneHeld), command(s.Refused)))
 		case DeleteStreamStep:
 			out = append(out, fmt.Sprintf("delete the stream, data %v up to %d", s.DeleteData, s.End))
 		default:
@@ -184,7 +184,7 @@ func (w *world) show() string {
 		out = append(out, line)
 	}
 	if len(s.Deleted) > 0 {
-		out = append(out, fmt.Sprintf("deleted were %v", s.Deleted))
+		out = append(out, fmt.Sprintf("deleted were %v, held %v", s.Deleted, s.Held))
 	}
 	if s.Removal != nil {
 		out = append(out, fmt.Sprintf("to be removed, data %v", s.Removal.DeleteData))

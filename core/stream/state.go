@@ -33,6 +33,9 @@ type State struct {
 	// Deleted are the names of the last groups that were deleted, oldest first:
 	// they do not come back by a join.
 	Deleted []string
+	// Held are those of them that were deleted while members may have been
+	// reading. Created again, they grant nothing for one lease time.
+	Held []string
 	// Removal is set while the stream is being deleted.
 	Removal *Removal
 	// CreatedAt and UpdatedAt are for people.
@@ -61,7 +64,10 @@ type Group struct {
 	Force bool
 	// DeleteData, while deleting: remove the consumer groups in Redis as well.
 	DeleteData bool
-	CreatedAt  time.Time
+	// Again, while creating: members of a deleted group of this name may still
+	// read.
+	Again     bool
+	CreatedAt time.Time
 }
 
 // Removal says how a stream is being deleted.
