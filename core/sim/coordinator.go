@@ -6,6 +6,7 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
 
 // coordinator is a process around an engine. It can pause before each of its
@@ -146,7 +147,7 @@ func (c *coordinator) carryOut(effect engine.Effect) {
 	case engine.Save:
 		c.call(func() engine.Happening { return c.w.store.save(e) }, func() engine.Happening { return engine.Saved{Outcome: engine.Unknown} })
 	case engine.Ensure:
-		c.call(func() engine.Happening { return engine.Ensured{Err: protocol.ErrGroupNotFound} }, nil)
+		c.ensure(0)
 	case engine.Publish:
 		c.publish(e.Events)
 	case engine.Complain:
@@ -176,7 +177,7 @@ func (c *coordinator) call(do, lost func() engine.Happening) {
 		}
 		c.maybePause()
 		c.w.after(c.w.between(0, 10*time.Millisecond), func() {
-			if c.up && c.life == life {
+			if c.up && c.life == life && reply != nil {
 				c.happen(reply)
 			}
 		})
@@ -214,4 +215,53 @@ func (c *coordinator) publish(events []group.Event) {
 			c.w.counts.Moves += e.Moves
 		}
 	}
+}
+
+// maxEnsure bounds how often the steps to a group are begun.
+const maxEnsure = 8
+
+// ensure takes the steps to a group, as the service does: each of them is a call
+// of the store of its own, before which the process may pause, and which another
+// coordinator may have taken meanwhile.
+func (c *coordinator) ensure(tried int) {
+	done := func(err error) engine.Happening { return engine.Ensured{Err: err} }
+	again := func() engine.Happening {
+		if tried >= maxEnsure {
+			return done(protocol.ErrConflict)
+		}
+		c.ensure(tried + 1)
+		return nil
+	}
+	s := c.w.store
+	var seen stream.State
+	var at int64
+	c.call(func() engine.Happening {
+		if s.away() {
+			return done(errAway)
+		}
+		seen, at = s.stream, s.streamRevision
+		g, there := seen.Group("g")
+		switch {
+		case there && g.Phase == stream.GroupLive && s.revision == 0:
+			return done(errLost)
+		case there && g.Phase == stream.GroupLive:
+			return done(nil)
+		}
+		c.call(func() engine.Happening {
+			if there {
+				if err := s.create(g.Again); err != nil {
+					return done(err)
+				}
+				if ok, err := s.changeStream(at, stream.GroupCreated{Name: "g"}); !ok || err != nil {
+					return again()
+				}
+				return done(nil)
+			}
+			if _, err := s.changeStream(at, stream.EnsureGroup{Name: "g", ByJoin: true}); err != nil {
+				return done(err)
+			}
+			return again()
+		}, nil)
+		return nil
+	}, nil)
 }

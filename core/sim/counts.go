@@ -16,7 +16,7 @@ type Counts struct {
 	Fences, LeasesEnded, LegacyStarts, LegacyFences            int
 	Lost, Repeated, Cuts, Crashes, Leaves, Pauses, Twins       int
 	CoordPauses, CoordCrashes, Outages, Failovers, LostReplies int
-	Retries, Retimes                                           int
+	Retries, Retimes, GroupsCreated, GroupsDeleted             int
 }
 
 func (c *Counts) ended(r group.EndReason) {
@@ -57,7 +57,7 @@ func (c *Counts) fields() []struct {
 		{"messages_lost", &c.Lost}, {"repeated", &c.Repeated}, {"cuts", &c.Cuts}, {"crashes", &c.Crashes},
 		{"leaves", &c.Leaves}, {"pauses", &c.Pauses}, {"twins", &c.Twins},
 		{"coordinator_pauses", &c.CoordPauses}, {"coordinator_crashes", &c.CoordCrashes},
-		{"outages", &c.Outages}, {"failovers", &c.Failovers}, {"replies_lost", &c.LostReplies}, {"retries", &c.Retries}, {"retimes", &c.Retimes},
+		{"outages", &c.Outages}, {"failovers", &c.Failovers}, {"replies_lost", &c.LostReplies}, {"retries", &c.Retries}, {"retimes", &c.Retimes}, {"groups_created", &c.GroupsCreated}, {"groups_deleted", &c.GroupsDeleted},
 	}
 }
 

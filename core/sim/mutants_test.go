@@ -75,6 +75,7 @@ var allMutants = []mutant{
 	{name: "unread shards keep their token", rule: rules.CorrectionRenewsTokens, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: unread_shard_gets_a_new_token"},
 	{name: "a correction does not wait for members", rule: rules.CorrectionWaitsSync, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: correction_waits_for_all"},
 	{name: "a correction does not wait a lease", rule: rules.CorrectionWaitsLease, section: "4.7", shapes: []string{"failchurn", "failover"}},
+	{name: "a group created again grants at once", rule: rules.RecreatedGroupWaits, section: "4.7", shapes: []string{"recreate"}},
 }
 
 // catch is how a mutant was noticed.

@@ -51,6 +51,9 @@ type Shape struct {
 	LoseStamps float64
 	// Retime is the chance per second that the lease time is changed.
 	Retime float64
+	// Recreate is the chance per second that the group is deleted by force, with
+	// members in it, and created again at once.
+	Recreate float64
 }
 
 var simTimings = protocol.Timings{HeartbeatInterval: time.Second, Lease: 6 * time.Second, RebalanceTimeout: 15 * time.Second}
@@ -115,6 +118,12 @@ var Shapes = []Shape{
 		Lose: 0.2, Repeat: 0.1, Middle: 0.3, Cut: 0.06, Crash: 0.05, Leave: 0.04, Pause: 0.06, Drift: 0.03,
 		CoordCrash: 0.01, Retime: 0.2,
 	},
+	// The group is deleted under its members and created again.
+	{
+		Name: "recreate", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.1, Repeat: 0.2, Middle: 0.2, Late: 0.01, Cut: 0.03, Crash: 0.04, Leave: 0.04, Pause: 0.03, Drift: 0.04,
+		CoordPause: 0.02, CoordCrash: 0.01, LostReply: 0.02, Recreate: 0.06,
+	},
 	// Nothing but a bad network: here no member may ever be fenced.
 	{
 		Name: "healthy", Coordinators: 3, Members: 4, Shards: 6, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
@@ -135,7 +144,7 @@ func (s Shape) drawn(rng *rand.Rand) Shape {
 	}
 	for _, rate := range []*float64{
 		&s.Lose, &s.Repeat, &s.Middle, &s.Late, &s.Cut, &s.Crash, &s.Leave, &s.Pause, &s.Twin, &s.SlowDrain,
-		&s.CoordPause, &s.CoordCrash, &s.LostReply, &s.Away, &s.Failover, &s.LoseStamps, &s.Retime,
+		&s.CoordPause, &s.CoordCrash, &s.LostReply, &s.Away, &s.Failover, &s.LoseStamps, &s.Retime, &s.Recreate,
 	} {
 		scale := 0.2 + rng.Float64()*rng.Float64()*4.8
 		if rng.IntN(2) == 0 {

@@ -8,10 +8,13 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
 
-// store is the model of a metadata store: the aggregate and the stamps are
-// separate objects, which a failover can lose separately.
+// store is the model of a metadata store: the aggregate, the stream record and
+// the stamps are separate objects, which a failover can lose separately.
 type store struct {
 	w         *world
 	instance  int
@@ -20,6 +23,9 @@ type store struct {
 	body      []byte
 	stamps    map[string]string
 	awayUntil time.Duration
+	// stream is the stream's record, with a revision of its own.
+	stream         stream.State
+	streamRevision int64
 	// past holds earlier contents, for failovers.
 	past []snapshot
 }
@@ -30,6 +36,9 @@ type snapshot struct {
 	nonce    string
 	body     []byte
 	stamps   map[string]string
+
+	stream         stream.State
+	streamRevision int64
 }
 
 // pastLimit bounds how many earlier contents are kept.
@@ -37,20 +46,19 @@ const pastLimit = 64
 
 func newStore(w *world) *store {
 	s := &store{w: w, instance: 1, stamps: map[string]string{}}
-	g := group.New("s", "g", w.shape.Shards, 1, w.shape.Timings, wallStart)
-	g.Saving(group.Save{Revision: 1, Nonce: "first"}, s.version().Instance)
-	body, err := group.Encode(&g)
+	made, _, _, err := stream.Apply(stream.State{}, stream.Input{Now: wallStart}, stream.Create{
+		Prefix: "s", ShardCount: w.shape.Shards, AutoCreateGroups: true, RoutingLease: time.Minute, GroupStart: "earliest",
+	})
 	if err != nil {
-		w.violate("the first state cannot be written: %v", err)
+		w.violate("the stream cannot be made: %v", err)
 	}
-	s.revision, s.nonce, s.body = 1, "first", body
+	s.stream, s.streamRevision = made, 1
 	s.remember()
-	w.watch.committed(w, &g)
 	return s
 }
 
 func (s *store) remember() {
-	s.past = append(s.past, snapshot{s.w.now, s.revision, s.nonce, s.body, maps.Clone(s.stamps)})
+	s.past = append(s.past, snapshot{s.w.now, s.revision, s.nonce, s.body, maps.Clone(s.stamps), s.stream, s.streamRevision})
 	if len(s.past) > 2*pastLimit {
 		s.past = append(s.past[:0], s.past[len(s.past)-pastLimit:]...)
 	}
@@ -69,6 +77,9 @@ func (s *store) load(l engine.Load) engine.Loaded {
 		return engine.Loaded{Err: errAway}
 	}
 	v := s.version()
+	if s.revision == 0 {
+		return engine.Loaded{Version: engine.Version{Instance: v.Instance}}
+	}
 	r := engine.Loaded{Version: v, Body: s.body, Stamps: maps.Clone(s.stamps)}
 	if v == l.Known {
 		r.Body = nil
@@ -141,8 +152,11 @@ func (s *store) failover() {
 			old = p
 		}
 	}
-	which := s.w.rng.IntN(4)
-	if which != 0 {
+	which := s.w.rng.IntN(5)
+	if old.streamRevision > 0 && which == 4 {
+		s.stream, s.streamRevision = old.stream, old.streamRevision
+	}
+	if which != 0 && old.revision > 0 {
 		s.revision, s.nonce, s.body = old.revision, old.nonce, old.body
 	}
 	if which != 1 {
@@ -163,6 +177,9 @@ func (s *store) loseStamps() {
 
 // retime lets an operator change the lease time.
 func (s *store) retime() {
+	if s.revision == 0 {
+		return
+	}
 	g, err := group.Decode(s.body)
 	if err != nil {
 		s.w.violate("the state cannot be read: %v", err)
@@ -190,3 +207,79 @@ func (s *store) retime() {
 	s.remember()
 	s.w.watch.committed(s.w, &next)
 }
+
+// changeStream applies a command to the stream's record as it was at a revision;
+// false when it has changed since.
+func (s *store) changeStream(at int64, cmd stream.Command) (bool, error) {
+	switch {
+	case s.away():
+		return false, errAway
+	case at != s.streamRevision:
+		return false, nil
+	}
+	next, r, _, err := stream.Apply(s.stream, stream.Input{Now: wallStart.Add(s.w.now)}, cmd)
+	if err != nil {
+		return false, err
+	}
+	if r.Changed {
+		s.stream = next
+		s.streamRevision++
+		s.remember()
+	}
+	return true, nil
+}
+
+// create makes the aggregate of the group, unless there is one.
+func (s *store) create(again bool) error {
+	switch {
+	case s.away():
+		return errAway
+	case s.revision != 0:
+		return nil
+	}
+	now := wallStart.Add(s.w.now)
+	g := group.New("s", "g", s.stream.ShardCount, s.stream.Version, s.w.shape.Timings, now)
+	if again && s.w.rules.On(rules.RecreatedGroupWaits) {
+		next, _, _, err := group.Apply(g, group.Input{Now: now, ID: s.w.id("c")}, group.Correct{Reason: "a group of this name was deleted"})
+		if err != nil {
+			return err
+		}
+		g = next
+	}
+	nonce := s.w.id("g")
+	g.Saving(group.Save{Revision: 1, Nonce: nonce}, s.version().Instance)
+	body, err := group.Encode(&g)
+	if err != nil {
+		return err
+	}
+	s.revision, s.nonce, s.body = 1, nonce, body
+	s.stamps = map[string]string{}
+	s.remember()
+	s.w.counts.GroupsCreated++
+	s.w.watch.committed(s.w, &g)
+	return nil
+}
+
+// recreate lets an operator delete the group by force, members and all, and
+// create it again at once.
+func (s *store) recreate() {
+	if g, there := s.stream.Group("g"); s.away() || !there || g.Phase != stream.GroupLive || s.revision == 0 {
+		return
+	}
+	s.w.logf("the group is deleted by force and created again")
+	s.w.counts.GroupsDeleted++
+	s.w.watch.failedOver = s.w.now
+	for _, cmd := range []stream.Command{
+		stream.DeleteGroup{Name: "g", Force: true}, stream.GroupDeleted{Name: "g", Held: true}, stream.EnsureGroup{Name: "g"},
+	} {
+		if _, err := s.changeStream(s.streamRevision, cmd); err != nil {
+			s.w.violate("the group cannot be deleted and created again: %v", err)
+		}
+	}
+	s.revision, s.nonce, s.body = 0, "", nil
+	s.stamps = map[string]string{}
+	s.remember()
+}
+
+// errLost: the stream lists a group whose aggregate is gone.
+var errLost = protocol.ErrCorrupt

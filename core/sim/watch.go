@@ -197,7 +197,7 @@ func (w *world) final() {
 	if total != w.shape.Shards || high-low > 1 {
 		w.violate("not settled: %d of %d shards are read, between %d and %d by one member", total, w.shape.Shards, low, high)
 	}
-	if s := w.watch.last; s.Summary() != protocol.GroupStable {
-		w.violate("not settled: the group is %s", s.Summary())
+	if s := w.watch.last; s == nil || s.Summary() != protocol.GroupStable {
+		w.violate("not settled: the group is at %+v", s)
 	}
 }

@@ -201,6 +201,9 @@ func (w *world) faults() {
 	if w.perSecond(s.Failover) {
 		w.store.failover()
 	}
+	if w.perSecond(s.Recreate) {
+		w.store.recreate()
+	}
 	if w.perSecond(s.Retime) {
 		w.store.retime()
 	}

@@ -60,6 +60,7 @@ const (
 	CorrectionRenewsTokens  // what a member does not read gets a new token
 	CorrectionWaitsSync     // it ends when every member is in sync
 	CorrectionWaitsLease    // and not before a lease time has passed
+	RecreatedGroupWaits     // a group that is deleted under its members and created again waits for their leases
 )
 
 // Set is a set of rules that are switched off. The zero value has all on.
