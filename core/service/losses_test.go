@@ -10,11 +10,11 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/service"
 )
 
-// waitFor beats until the member has all shards, and says how long it took.
-func waitFor(t *testing.T, c *service.Coordinator, m *beat, shards int) time.Duration {
+// waitFor beats until the member has both shards, and says how long it took.
+func waitFor(t *testing.T, c *service.Coordinator, m *beat) time.Duration {
 	t.Helper()
 	began := time.Now()
-	for len(m.send(t, c).Assignment.AssignedShards) != shards {
+	for len(m.send(t, c).Assignment.AssignedShards) != 2 {
 		if time.Since(began) > 10*time.Second {
 			t.Fatalf("%s: %+v", m.id, m.last)
 		}
@@ -51,7 +51,7 @@ func aStoreThatIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &beat{id: "b", incarnation: "b1"}
-	if took := waitFor(t, c, b, 2); took < fast.Lease-100*time.Millisecond {
+	if took := waitFor(t, c, b); took < fast.Lease-100*time.Millisecond {
 		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
 	}
 }
@@ -73,7 +73,7 @@ func aCoordinatorThatStartsOnAnEmptiedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &beat{id: "b", incarnation: "b1"}
-	if took := waitFor(t, c, b, 2); took < fast.Lease-100*time.Millisecond {
+	if took := waitFor(t, c, b); took < fast.Lease-100*time.Millisecond {
 		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
 	}
 }
@@ -85,7 +85,7 @@ func aNewStoreIsNotWaitedFor(t *testing.T) {
 	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
 		t.Fatal(err)
 	}
-	if took := waitFor(t, c, &beat{id: "a", incarnation: "a1"}, 2); took > 200*time.Millisecond {
+	if took := waitFor(t, c, &beat{id: "a", incarnation: "a1"}); took > 200*time.Millisecond {
 		t.Errorf("the first member of a new store waits %s", took)
 	}
 }
@@ -107,7 +107,7 @@ func aGroupThatIsDeletedByForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &beat{id: "b", incarnation: "b1"}
-	if took := waitFor(t, c, b, 2); took < fast.Lease-100*time.Millisecond {
+	if took := waitFor(t, c, b); took < fast.Lease-100*time.Millisecond {
 		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
 	}
 }
