@@ -229,7 +229,7 @@ func (p *page) write() {
 
 var (
 	// epochs, and versions, are counters that begin at a time in milliseconds.
-	epochs = regexp.MustCompile(`\b[0-9]{13}\b`)
+	epochs = regexp.MustCompile(`\b[0-9]{13,16}\b`)
 	times  = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z`)
 	spans  = regexp.MustCompile(`"(heartbeatIntervalMs|rebalanceTimeoutMs|memberLeaseTtlMs)":[0-9]+`)
 )
