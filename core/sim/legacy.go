@@ -23,7 +23,7 @@ type legacy struct {
 	owned   map[protocol.ShardIndex]bool
 	// draining are shards that it lets go of, with the time at which it is done.
 	draining map[protocol.ShardIndex]time.Duration
-	// reported are the terminal reports of the request in flight.
+	// leaseUntil is the end of the lease that it was given.
 	leaseUntil time.Duration
 	request    int
 	waiting    bool
