@@ -65,6 +65,7 @@ type life struct {
 	Acked       protocol.Epoch `json:"acked"`
 	Epoch       protocol.Epoch `json:"epoch"`
 	InSync      bool           `json:"inSync,omitempty"`
+	Doubtful    bool           `json:"doubtful,omitempty"`
 	JoinedAt    time.Time      `json:"joinedAt"`
 }
 
@@ -112,7 +113,7 @@ func Encode(s *State) ([]byte, error) {
 	}
 	for i := range s.Lives {
 		l := &s.Lives[i]
-		r.Lives[i] = life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.JoinedAt.UTC()}
+		r.Lives[i] = life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.Doubtful, l.JoinedAt.UTC()}
 	}
 	for i, t := range s.Ended {
 		r.Ended[i] = tombstone{t.Member, t.Incarnation, t.Reason, t.At.UTC()}
@@ -202,7 +203,7 @@ func Decode(body []byte) (State, error) {
 		if state < 0 {
 			return State{}, corrupt(&r, "has member %q in the unknown state %q", l.Member, l.State)
 		}
-		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.JoinedAt}
+		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.Doubtful, l.JoinedAt}
 	}
 	for i, t := range r.Ended {
 		s.Ended[i] = Tombstone(t)

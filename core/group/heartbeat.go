@@ -121,6 +121,10 @@ func (c *change) join(q *protocol.Heartbeat) {
 		case l.same(q) && (!l.Legacy || l.Acked == 0):
 			// The join again, because its answer was lost: the same answer. Once
 			// a later epoch was sent back it is only a late copy of the join.
+			if l.Legacy && !l.Doubtful {
+				l.Doubtful = true
+				c.changed = true
+			}
 			c.accept(q, life, l.Acked == 0)
 			return
 		case q.StoppedIncarnation != "" && !stops && c.on(rules.RejoinNeverDisplaces):
@@ -262,6 +266,8 @@ func (c *change) leave(q *protocol.Heartbeat) {
 	}
 	undrained := len(keep) > 0
 	switch {
+	case l.Legacy && l.Doubtful && c.on(rules.LegacyLeaveHolds):
+		// It may be the goodbye of another process: the lease decides.
 	case l.Legacy && c.on(rules.LegacyLeaveHolds):
 		// An old client lists as owned what it reports REVOKED in the same
 		// request, so being owned keeps nothing here.

@@ -144,6 +144,10 @@ type Life struct {
 	// InSync is true, during a correction, once the member has sent an epoch
 	// after the jump and reported nothing that the ledger does not give it.
 	InSync bool
+	// Doubtful is true for a Legacy life whose join was repeated before anything
+	// was acknowledged: the answer was lost, or a second process has started. Its
+	// leave may be that of the first one, and frees nothing.
+	Doubtful bool
 	// JoinedAt is for people.
 	JoinedAt time.Time
 }
