@@ -204,6 +204,9 @@ func (c *coordinator) publish(events []group.Event) {
 			c.w.counts.Revokes++
 			c.w.logf("%s: shard %d revoked from %s in %d", c.name, e.Shard, e.Member, e.Epoch)
 		case group.ShardReleased:
+			if e.Cause == group.ByTimeout {
+				c.w.watch.late(e.Member, c.w.now)
+			}
 			c.w.logf("%s: shard %d released by %s, %s", c.name, e.Shard, e.Member, e.Cause)
 		case group.CorrectionOpened:
 			c.w.counts.Corrections++

@@ -13,7 +13,7 @@ type Counts struct {
 	Heartbeats, Renewals, Saves, Conflicts                     int
 	Joins, Left, Expired, Fenced, Replaced, Stopped            int
 	Grants, Revokes, Targets, Moves, Corrections               int
-	Fences, LeasesEnded, LegacyStarts, LegacyFences            int
+	Fences, LeasesEnded, LegacyStarts, LegacyFences, Unheard   int
 	Lost, Repeated, Cuts, Crashes, Leaves, Pauses, Twins       int
 	CoordPauses, CoordCrashes, Outages, Failovers, LostReplies int
 	Retries, Retimes, GroupsCreated, GroupsDeleted             int
@@ -52,12 +52,13 @@ func (c *Counts) fields() []struct {
 		{"joins", &c.Joins}, {"left", &c.Left}, {"expired", &c.Expired}, {"fenced", &c.Fenced},
 		{"replaced", &c.Replaced}, {"stopped", &c.Stopped}, {"grants", &c.Grants}, {"revokes", &c.Revokes},
 		{"targets", &c.Targets}, {"moves", &c.Moves}, {"corrections", &c.Corrections},
-		{"member_fences", &c.Fences}, {"leases_ended", &c.LeasesEnded},
+		{"member_fences", &c.Fences}, {"leases_ended", &c.LeasesEnded}, {"unheard", &c.Unheard},
 		{"legacy_starts", &c.LegacyStarts}, {"legacy_fences", &c.LegacyFences},
 		{"messages_lost", &c.Lost}, {"repeated", &c.Repeated}, {"cuts", &c.Cuts}, {"crashes", &c.Crashes},
 		{"leaves", &c.Leaves}, {"pauses", &c.Pauses}, {"twins", &c.Twins},
 		{"coordinator_pauses", &c.CoordPauses}, {"coordinator_crashes", &c.CoordCrashes},
-		{"outages", &c.Outages}, {"failovers", &c.Failovers}, {"replies_lost", &c.LostReplies}, {"retries", &c.Retries}, {"retimes", &c.Retimes}, {"groups_created", &c.GroupsCreated}, {"groups_deleted", &c.GroupsDeleted},
+		{"outages", &c.Outages}, {"failovers", &c.Failovers}, {"replies_lost", &c.LostReplies}, {"retries", &c.Retries},
+		{"retimes", &c.Retimes}, {"groups_created", &c.GroupsCreated}, {"groups_deleted", &c.GroupsDeleted},
 	}
 }
 

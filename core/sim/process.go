@@ -49,7 +49,19 @@ type process struct {
 	wake        int
 	reading     map[protocol.ShardIndex]protocol.Epoch
 	working     map[protocol.ShardIndex]work
+	// heard is when it took its last answers, the oldest first.
+	heard [exchanges]time.Duration
 }
+
+// exchanges are how many answers a member must have taken to be sure to have
+// acknowledged a revocation: one may have been on its way before it, one tells
+// of it, one answers the request that was sent before the work was done, and
+// one the request that says so.
+const exchanges = 4
+
+// unheard: a process is no longer called healthy because the timeout passed
+// while its messages were lost.
+const unheard = "unheard"
 
 // work is what is in flight of a shard that was taken away.
 type work struct {
@@ -140,13 +152,18 @@ func (p *process) real(mono time.Duration) time.Duration {
 }
 
 func (p *process) apply(cmd member.Command) {
-	_, _, leased := p.state.Lease()
+	before, _, leased := p.state.Lease()
 	next, r, events, err := member.Apply(p.state, member.Input{Mono: p.mono(), Wall: p.wall(), ID: p.w.id("r"), Rules: p.w.rules}, cmd)
 	if err != nil {
 		p.w.violate("%s: %v", p.proc, err)
 		return
 	}
 	p.state = next
+	if _, answer := cmd.(member.Answer); answer {
+		if until, _, _ := next.Lease(); until != before {
+			p.heard = [exchanges]time.Duration(append(p.heard[1:], p.w.now))
+		}
+	}
 	for _, e := range events {
 		p.event(e, leased)
 	}
@@ -270,11 +287,17 @@ func (p *process) inFlight() []protocol.ShardIndex {
 // the process: it has a valid lease, its name to itself, and was not paused.
 func (p *process) healthy() (bool, string) {
 	patience := 5 * p.w.shape.Timings.Lease
+	timedOut, overdue := p.w.watch.overdue[p.id]
 	switch {
 	case p.w.now < p.lastPause+patience:
 		return false, "paused"
 	case p.w.now < p.w.watch.failedOver+patience && p.w.watch.failedOver > 0:
 		return false, "failover"
+	case overdue && p.heard[0] < timedOut-p.w.shape.Timings.RebalanceTimeout:
+		// The rebalance timeout fences whoever says nothing for its whole
+		// length, however valid its lease is: too few of its messages came
+		// through to say anything.
+		return false, unheard
 	case p.w.now < p.lastSlow+patience, slices.ContainsFunc(sortedWork(p.working), func(w work) bool { return w.slow }):
 		return false, "slow"
 	}

@@ -30,6 +30,8 @@ type watch struct {
 	rejoins map[string]bool
 	// others are the last processes of each member that ended.
 	others map[string]ending
+	// overdue is when a member last lost shards to the rebalance timeout.
+	overdue map[string]time.Duration
 }
 
 type ending struct {
@@ -43,6 +45,14 @@ func (x *watch) over(w *world, member, proc string) {
 		x.others = map[string]ending{}
 	}
 	x.others[member] = ending{proc, w.now}
+}
+
+// late notes that a member lost shards to the rebalance timeout.
+func (x *watch) late(member string, at time.Duration) {
+	if x.overdue == nil {
+		x.overdue = map[string]time.Duration{}
+	}
+	x.overdue[member] = at
 }
 
 type grant struct {
@@ -146,7 +156,10 @@ func (x *watch) fenced(w *world, p *process, leased bool, e member.Fenced) {
 	if !leased {
 		return
 	}
-	if healthy, _ := p.healthy(); healthy {
+	switch healthy, why := p.healthy(); {
+	case why == unheard:
+		w.counts.Unheard++
+	case healthy:
 		w.violate("%s/%s is fenced although it is healthy: %s %s", p.proc, e.Incarnation, e.Status, e.Reason)
 	}
 }
