@@ -29,6 +29,8 @@ type acker struct {
 	gate    *gate
 	log     *slog.Logger
 	stats   *stats
+	// observing may be nil.
+	observing *observing
 
 	// wake says that there is something to send, hurry that it is not to wait.
 	wake, hurry chan struct{}
@@ -37,9 +39,9 @@ type acker struct {
 	queues map[*ackQueue]struct{}
 }
 
-func newAcker(s *servers, cfg *Config, g *gate, log *slog.Logger, st *stats) *acker {
+func newAcker(s *servers, cfg *Config, g *gate, log *slog.Logger, st *stats, o *observing) *acker {
 	return &acker{
-		client: s.shared, group: cfg.Group, every: cfg.AckInterval, timeout: s.options.ReadTimeout, gate: g, log: log, stats: st,
+		client: s.shared, group: cfg.Group, every: cfg.AckInterval, timeout: s.options.ReadTimeout, gate: g, log: log, stats: st, observing: o,
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), queues: map[*ackQueue]struct{}{},
 	}
 }
@@ -247,8 +249,10 @@ func (a *acker) flush(ctx context.Context) (more bool, err error) {
 		p := &parts[i]
 		p.cmd = pipe.XAck(ctx, p.q.shard.Key, a.group, p.ids...)
 	}
+	sent := time.Now()
 	// Each command has its own error, and Exec returns the first of them.
 	_, _ = pipe.Exec(ctx)
+	took := time.Since(sent)
 	var failed []error
 	for _, p := range parts {
 		err := p.cmd.Err()
@@ -257,6 +261,7 @@ func (a *acker) flush(ctx context.Context) (more bool, err error) {
 			err = nil
 		}
 		p.q.settle(p.ids, err)
+		notify(a.observing, Observer.Acknowledged, AcknowledgedEvent{Shard: p.q.shard, Records: len(p.ids), RoundTrip: took, Err: err})
 		if err != nil {
 			failed = append(failed, err)
 			continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/member"
@@ -24,6 +25,7 @@ type agent struct {
 	transport Transport
 	lifecycle Lifecycle
 	gate      *gate
+	observing *observing
 	log       *slog.Logger
 	// progress, if set, tells how far the shards have come.
 	progress func() (rows []protocol.ShardProgress, idle int)
@@ -42,6 +44,8 @@ type agent struct {
 	// drop ends the request in flight.
 	drop     context.CancelCauseFunc
 	requests sync.WaitGroup
+	// telling is set while the observer is told of a heartbeat.
+	telling atomic.Bool
 
 	shards map[protocol.ShardIndex]*tenure
 	// tenures counts the goroutines of shards.
@@ -62,7 +66,7 @@ type outcome struct {
 	err      error
 }
 
-func newAgent(cfg *Config, transport Transport, lifecycle Lifecycle, g *gate) (*agent, error) {
+func newAgent(cfg *Config, transport Transport, lifecycle Lifecycle, g *gate, o *observing) (*agent, error) {
 	state, err := member.New(member.Config{
 		MemberID: cfg.MemberID, MemberName: cfg.MemberName, MaxConcurrency: 1, MaxWait: cfg.MaxWait,
 	})
@@ -70,7 +74,7 @@ func newAgent(cfg *Config, transport Transport, lifecycle Lifecycle, g *gate) (*
 		return nil, err
 	}
 	return &agent{
-		cfg: cfg, transport: transport, lifecycle: lifecycle, gate: g, state: state,
+		cfg: cfg, transport: transport, lifecycle: lifecycle, gate: g, observing: o, state: state,
 		log:      cfg.Logger.With(slog.String("stream", cfg.Stream), slog.String("group", cfg.Group), slog.String("member", cfg.MemberID)),
 		news:     make(chan struct{}, 1),
 		released: make(chan member.Released),
@@ -204,6 +208,7 @@ func (a *agent) send(ctx context.Context, q *protocol.Heartbeat, giveUpAt time.D
 		defer drop(nil)
 		ctx, done := context.WithDeadline(ctx, a.start.Add(giveUpAt))
 		defer done()
+		sent := time.Now()
 		r, err := a.transport.Heartbeat(ctx, q)
 		switch {
 		case errors.Is(context.Cause(ctx), errSuperseded):
@@ -214,9 +219,19 @@ func (a *agent) send(ctx context.Context, q *protocol.Heartbeat, giveUpAt time.D
 			// It would be ignored, and nothing sent before the time is up.
 			err = fmt.Errorf("what came is not the answer to the heartbeat but to %.40q: check that a coordinator is asked", r.ResponseTo)
 		}
+		e := HeartbeatEvent{RoundTrip: time.Since(sent), Err: err}
+		if err == nil {
+			e.Status = r.Status
+		}
 		select {
 		case a.answers <- outcome{q.RequestID, r, err}:
 		case <-a.over:
+		}
+		// Only now: nobody is to wait for an observer with the lease in hand.
+		// And an observer that does not return is to hold one goroutine only.
+		if !errors.Is(err, errSuperseded) && a.telling.CompareAndSwap(false, true) {
+			notify(a.observing, Observer.Heartbeat, e)
+			a.telling.Store(false)
 		}
 	})
 }
@@ -263,7 +278,7 @@ func (a *agent) assign(ctx context.Context, e member.Assigned) {
 	a.shards[e.Shard] = t
 	a.log.Info("shard assigned", slog.Int("shard", t.shard.Index), slog.Int64("token", t.shard.Token))
 	a.tenures.Go(func() {
-		t.run(ctx, a.lifecycle, a.log)
+		t.run(ctx, a.lifecycle, a.log, a.observing)
 		select {
 		case a.released <- member.Released(e):
 		case <-a.over:

@@ -114,6 +114,10 @@ type Config struct {
 	// Defaults to 10 s.
 	MaxWait time.Duration
 
+	// Observer is told what the consumer does, to be measured.
+	//
+	// Defaults to none, which costs nothing.
+	Observer Observer
 	// Logger gets what happens to the member and its shards; never a record or a
 	// secret.
 	//

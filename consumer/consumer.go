@@ -49,12 +49,13 @@ func New(cfg Config) (*Consumer, error) {
 		}
 		c.transport = t
 	}
+	o := newObserving(&c.cfg)
 	lifecycle := cfg.Lifecycle
 	if lifecycle == nil {
-		c.poller = newPoller(&c.cfg, &c.gate)
+		c.poller = newPoller(&c.cfg, &c.gate, o)
 		lifecycle = c.poller
 	}
-	a, err := newAgent(&c.cfg, c.transport, lifecycle, &c.gate)
+	a, err := newAgent(&c.cfg, c.transport, lifecycle, &c.gate, o)
 	if err != nil {
 		return nil, err
 	}

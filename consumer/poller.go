@@ -16,6 +16,8 @@ type poller struct {
 	gate  *gate
 	log   *slog.Logger
 	stats stats
+	// observing may be nil.
+	observing *observing
 	// poke makes the agent look at the progress.
 	poke func()
 
@@ -30,9 +32,9 @@ type poller struct {
 	workers map[int]*worker
 }
 
-func newPoller(cfg *Config, g *gate) *poller {
+func newPoller(cfg *Config, g *gate, o *observing) *poller {
 	return &poller{
-		cfg: cfg, gate: g, workers: map[int]*worker{},
+		cfg: cfg, gate: g, observing: o, workers: map[int]*worker{},
 		log: cfg.Logger.With(slog.String("stream", cfg.Stream), slog.String("group", cfg.Group), slog.String("member", cfg.MemberID)),
 	}
 }
@@ -40,7 +42,7 @@ func newPoller(cfg *Config, g *gate) *poller {
 // open starts what all shards share.
 func (p *poller) open(ctx context.Context) {
 	p.servers = newServers(p.cfg.Redis)
-	p.acker = newAcker(p.servers, p.cfg, p.gate, p.log, &p.stats)
+	p.acker = newAcker(p.servers, p.cfg, p.gate, p.log, &p.stats, p.observing)
 	ctx, p.stop = context.WithCancel(ctx)
 	p.running.Go(func() { p.acker.run(ctx) })
 }

@@ -40,7 +40,7 @@ func newPollerBed(t *testing.T, addr, user string, h Handler) *pollerBed {
 		Redis: redis.UniversalOptions{Addrs: []string{addr}, Username: user, Password: user},
 	}.withDefaults()
 	b := &pollerBed{gate: openGate(10 * time.Second), shard: Shard{Stream: "orders", Key: "orders:0", Token: 1}}
-	b.poller = newPoller(&cfg, b.gate)
+	b.poller = newPoller(&cfg, b.gate, newObserving(&cfg))
 	b.poller.poke = func() {}
 	b.open(t.Context())
 	b.redis = redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})

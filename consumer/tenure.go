@@ -12,6 +12,8 @@ import (
 // let go of.
 type tenure struct {
 	shard Shard
+	// began is when it was assigned, asked when it was revoked or lost.
+	began, asked time.Time
 	// cancel ends all work on the shard.
 	cancel context.CancelCauseFunc
 
@@ -26,7 +28,7 @@ type tenure struct {
 // newTenure begins a tenure; the context that it returns ends with all work on
 // the shard.
 func newTenure(ctx context.Context, s Shard) (context.Context, *tenure) {
-	t := &tenure{shard: s, told: make(chan struct{})}
+	t := &tenure{shard: s, began: time.Now(), told: make(chan struct{})}
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	return ctx, t
 }
@@ -35,7 +37,7 @@ func newTenure(ctx context.Context, s Shard) (context.Context, *tenure) {
 // deadline.
 func (t *tenure) revoke(deadline time.Time, late error) {
 	t.once.Do(func() {
-		t.deadline, t.late = deadline, late
+		t.deadline, t.late, t.asked = deadline, late, time.Now()
 		close(t.told)
 	})
 }
@@ -44,26 +46,32 @@ func (t *tenure) revoke(deadline time.Time, late error) {
 func (t *tenure) lose(cause error) {
 	t.cancel(cause)
 	t.once.Do(func() {
-		t.lost = cause
+		t.lost, t.asked = cause, time.Now()
 		close(t.told)
 	})
 }
 
 // run calls the lifecycle's methods, and returns when the shard is let go of.
-func (t *tenure) run(ctx context.Context, l Lifecycle, log *slog.Logger) {
+func (t *tenure) run(ctx context.Context, l Lifecycle, log *slog.Logger, o *observing) {
 	defer t.cancel(errLetGo)
+	notify(o, Observer.ShardAssigned, ShardAssignedEvent{Shard: t.shard})
 	t.guard(log, "Assigned", func() { l.Assigned(ctx, t.shard) })
 	<-t.told
 	if t.lost != nil {
 		t.guard(log, "Lost", func() { l.Lost(t.shard, t.lost) })
+		notify(o, Observer.ShardLost, ShardLostEvent{Shard: t.shard, Held: t.asked.Sub(t.began), Stopped: time.Since(t.asked), Cause: t.lost})
 		return
 	}
+	work := ctx
 	ctx, done := context.WithDeadlineCause(ctx, t.deadline, t.late)
 	defer done()
 	// The handlers' context ends at the deadline too.
 	stop := context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
 	defer stop()
 	t.guard(log, "Revoked", func() { l.Revoked(ctx, t.shard) })
+	notify(o, Observer.ShardRevoked, ShardRevokedEvent{
+		Shard: t.shard, Held: time.Since(t.began), Drained: time.Since(t.asked), Cause: context.Cause(work),
+	})
 }
 
 // guard keeps a panic of an application's callback from ending the process.
