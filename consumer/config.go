@@ -24,9 +24,12 @@ const (
 	DefaultAckInterval     = 10 * time.Millisecond
 	DefaultShutdownTimeout = 25 * time.Second
 	DefaultMaxWait         = 10 * time.Second
+	// DefaultMaxBlockedReaders is that of Config.MaxBlockedReaders.
+	DefaultMaxBlockedReaders = 512
 
 	maxBatchSize    = 10_000
 	maxBlockTime    = time.Minute
+	maxBlockedLimit = 65_536
 	maxAckInterval  = 10 * time.Second
 	maxCoordinators = 64
 )
@@ -97,6 +100,13 @@ type Config struct {
 	//
 	// Defaults to 5 s, at most 1 min.
 	BlockTime time.Duration
+	// MaxBlockedReaders is how many shards are read on a connection of their own,
+	// where a read waits on the server and a new record arrives at once. Shards
+	// beyond it share one connection for each node, and are looked at every 50 ms
+	// at most while they have nothing. Negative: all of them do.
+	//
+	// Defaults to 512, at most 65,536.
+	MaxBlockedReaders int
 	// AckInterval is how long acknowledgements are collected before they are sent.
 	//
 	// Defaults to 10 ms, at most 10 s.
@@ -134,6 +144,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BlockTime == 0 {
 		c.BlockTime = DefaultBlockTime
+	}
+	switch {
+	case c.MaxBlockedReaders == 0:
+		c.MaxBlockedReaders = DefaultMaxBlockedReaders
+	case c.MaxBlockedReaders < 0:
+		c.MaxBlockedReaders = 0
 	}
 	if c.AckInterval == 0 {
 		c.AckInterval = DefaultAckInterval
@@ -189,6 +205,9 @@ func (c *Config) validate() error {
 		complain("BatchSize: is %d, must be between 1 and %d", c.BatchSize, maxBatchSize)
 	}
 	within("BlockTime", c.BlockTime, time.Millisecond, maxBlockTime)
+	if c.MaxBlockedReaders > maxBlockedLimit {
+		complain("MaxBlockedReaders: is %d, must be at most %d", c.MaxBlockedReaders, maxBlockedLimit)
+	}
 	within("AckInterval", c.AckInterval, time.Millisecond, maxAckInterval)
 	within("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, 24*time.Hour)
 	within("MaxWait", c.MaxWait, 0, time.Hour)

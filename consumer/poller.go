@@ -41,7 +41,7 @@ func newPoller(cfg *Config, g *gate, o *observing) *poller {
 
 // open starts what all shards share.
 func (p *poller) open(ctx context.Context) {
-	p.servers = newServers(p.cfg.Redis)
+	p.servers = newServers(p.cfg.Redis, p.cfg.MaxBlockedReaders)
 	p.acker = newAcker(p.servers, p.cfg, p.gate, p.log, &p.stats, p.observing)
 	ctx, p.stop = context.WithCancel(ctx)
 	p.running.Go(func() { p.acker.run(ctx) })

@@ -11,8 +11,11 @@ import (
 // and what was delivered to us and lost on the way. It runs when the shard is
 // gained, after any trouble, and once per lease time.
 func (w *worker) sweep(ctx context.Context) error {
-	position, err := w.locate(ctx)
-	if err != nil {
+	position, there, err := w.findGroup(ctx)
+	switch {
+	case there:
+		w.rewind(position)
+	case err != nil && !isUnknownKey(err):
 		return err
 	}
 	if err := w.takeOver(ctx, ""); err != nil {
@@ -26,26 +29,23 @@ func (w *worker) sweep(ctx context.Context) error {
 	return nil
 }
 
-// locate returns the last id that the group has delivered, 0-0 if unknown.
-func (w *worker) locate(ctx context.Context) (streamID, error) {
+// findGroup returns the last id that the group has delivered, and whether the group
+// is there.
+func (w *worker) findGroup(ctx context.Context) (position streamID, there bool, err error) {
 	var groups []redis.XInfoGroup
-	err := w.link.do(0, func() (err error) {
+	err = w.link.do(0, func() (err error) {
 		groups, err = w.link.conn.XInfoGroups(plain(ctx), w.shard.Key).Result()
 		return err
 	})
 	if err != nil {
-		if isReply(err) {
-			// Not allowed, or not there; the next command tells which.
-			return streamID{}, nil
-		}
-		return streamID{}, err
+		return streamID{}, false, err
 	}
 	for i := range groups {
 		if groups[i].Name == w.p.cfg.Group {
-			return parseID(groups[i].LastDeliveredID), nil
+			return parseID(groups[i].LastDeliveredID), true, nil
 		}
 	}
-	return streamID{}, nil
+	return streamID{}, false, nil
 }
 
 // takeOver claims and handles what is pending and not in our hands, in the order

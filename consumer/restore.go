@@ -21,6 +21,12 @@ func isGroupGone(err error) bool {
 	return strings.HasPrefix(text, "NOGROUP") || strings.HasPrefix(text, "UNBLOCKED")
 }
 
+// isUnknownKey reports whether XINFO answered that there is no such key.
+func isUnknownKey(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.Contains(reply.Error(), "no such key")
+}
+
 // restore makes the group anew if only the group is gone. It begins where this
 // tenure had come to, so that nothing is skipped and little is handled twice. A
 // stream that is gone is reported and never created: only the coordinator knows
@@ -40,6 +46,15 @@ func (w *worker) restore(ctx context.Context, cause error) error {
 		w.miss()
 		return cause
 	}
+	position, there, err := w.findGroup(ctx)
+	if err != nil {
+		return err
+	}
+	if there {
+		// Somebody else made it, or the key moved under a blocked read.
+		w.rewind(position)
+		return nil
+	}
 	var info *redis.XInfoStream
 	err = w.link.do(0, func() (err error) {
 		info, err = w.link.conn.XInfoStream(plain(ctx), w.shard.Key).Result()
@@ -50,7 +65,8 @@ func (w *worker) restore(ctx context.Context, cause error) error {
 	}
 	start := w.committed
 	if parseID(info.LastGeneratedID).less(start) {
-		// It is another stream under the same key.
+		// It is another stream under the same key, or an older state of it. What of
+		// it was handled is not known: all of it is handled again.
 		start = streamID{}
 	}
 	err = w.link.do(0, func() error {
@@ -62,7 +78,7 @@ func (w *worker) restore(ctx context.Context, cause error) error {
 		w.committed = start
 		w.log.Warn("the group was gone and has been created again", slog.String("start", start.String()))
 	case strings.HasPrefix(err.Error(), "BUSYGROUP"):
-		// Somebody else did it, or the key moved under a blocked read.
+		// Somebody else was faster.
 	default:
 		return err
 	}
@@ -81,6 +97,25 @@ func (w *worker) miss() {
 	if !known {
 		w.log.Warn("the stream does not exist: the coordinator is told")
 		w.p.poke()
+	}
+}
+
+// missing reports whether the stream was not there when it was last looked for.
+func (w *worker) missing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.row.Missing
+}
+
+// rewind takes note that the group stands at position. One that stands before what
+// was committed went back, since a failover lost its last state or somebody set it
+// back: what comes next is handled again, and a group made anew later must not skip
+// what is written meanwhile.
+func (w *worker) rewind(position streamID) {
+	if position.less(w.committed) {
+		w.log.Warn("the group went back: what it delivers again is handled again",
+			slog.String("from", w.committed.String()), slog.String("to", position.String()))
+		w.committed = position
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -13,25 +14,37 @@ import (
 
 const (
 	// sharedConnections is the size of the pool, of each node, through which
-	// acknowledgements and CLIENT UNBLOCK go. Blocked reads are never in it.
+	// acknowledgements go. Blocked reads are never in it.
 	sharedConnections = 8
 	// defaultReadTimeout bounds a command that does not block.
 	defaultReadTimeout = 3 * time.Second
 	// defaultDialTimeout is that of go-redis.
 	defaultDialTimeout = 5 * time.Second
-	// linkPatience is how long a connection is given to return from a command
-	// when its reader is to stop, before it is cut off.
-	linkPatience = 500 * time.Millisecond
+	// askTime is how long a reader follows a slot that is on its way before it looks
+	// whether it has arrived.
+	askTime = 2 * time.Second
 )
 
 // servers is the Redis that holds the stream: one server, Sentinel's present
 // master, or the nodes of a Cluster.
 type servers struct {
 	options redis.UniversalOptions
-	shared  redis.UniversalClient
+	// shared carries what may be sent again: acknowledgements.
+	shared redis.UniversalClient
+	// maxBlocked is how many readers may have a connection of their own.
+	maxBlocked int
+
+	stop     context.CancelFunc
+	watching sync.WaitGroup
+
+	mu sync.Mutex
+	// nodes are the servers that links lead to, by address.
+	nodes map[string]*node
+	// blocked counts the links with a connection of their own.
+	blocked int
 }
 
-func newServers(o redis.UniversalOptions) *servers {
+func newServers(o redis.UniversalOptions, maxBlocked int) *servers {
 	// Never again by itself: after a broken connection nobody knows whether a
 	// read was carried out, and what it delivered would be skipped.
 	o.MaxRetries = -1
@@ -44,7 +57,11 @@ func newServers(o redis.UniversalOptions) *servers {
 	if o.MaintNotificationsConfig == nil {
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
-	return &servers{options: o, shared: redis.NewUniversalClient(&o)}
+	s := &servers{options: o, shared: redis.NewUniversalClient(&o), maxBlocked: maxBlocked, nodes: map[string]*node{}}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.watching.Go(func() { s.watch(ctx) })
+	return s
 }
 
 func orDefault(d, fallback time.Duration) time.Duration {
@@ -54,178 +71,135 @@ func orDefault(d, fallback time.Duration) time.Duration {
 	return d
 }
 
-func (s *servers) close() { _ = s.shared.Close() }
-
-// link is a connection of its own to the server that holds one shard. One
-// goroutine sends commands on it; another may stop it.
-type link struct {
-	// client has this connection only, so closing it cuts off a command that
-	// does not return.
-	client *redis.Client
-	conn   *redis.Conn
-	// node is the shared client of the same server.
-	node *redis.Client
-	// id is the connection's number on the server, 0 where it cannot be unblocked.
-	id int64
-	// timeout bounds a command beyond the time that it blocks, dial the
-	// connecting.
-	timeout, dial time.Duration
-
-	mu      sync.Mutex
-	stopped bool
-	// busy is closed when the command under way has returned, nil without one.
-	busy chan struct{}
-	// blocking is how long the command under way may block.
-	blocking time.Duration
-	cut      sync.Once
+// close ends the watch and what links have in common.
+func (s *servers) close() {
+	s.stop()
+	s.watching.Wait()
+	s.mu.Lock()
+	nodes := s.nodes
+	s.nodes = map[string]*node{}
+	s.mu.Unlock()
+	for _, n := range nodes {
+		n.close()
+	}
+	_ = s.shared.Close()
 }
 
-// errStopped is what a link answers after stop.
-var errStopped = errors.New("the reader was stopped")
-
-// open makes a link to the server that holds key; its first command connects.
-func (s *servers) open(ctx context.Context, key string) (*link, error) {
-	o := s.options
-	o.PoolSize = 1
-	// A deadline must not drop a connection on which records are on their way.
-	o.ContextTimeoutEnabled = false
-	l := &link{timeout: o.ReadTimeout, dial: orDefault(o.DialTimeout, defaultDialTimeout)}
-	switch shared := s.shared.(type) {
-	case *redis.Client:
-		l.node = shared
-		if o.MasterName != "" {
-			l.client = redis.NewFailoverClient(o.Failover())
-		} else {
-			l.client = redis.NewClient(o.Simple())
-		}
-	case *redis.ClusterClient:
-		node, err := shared.MasterForKey(ctx, key)
+// open makes a link to the server that holds key, as far as is known, or that at
+// names; its first command connects. Beyond maxBlocked links it joins the rota of
+// the server.
+func (s *servers) open(ctx context.Context, key string, at target) (*link, error) {
+	if cluster, ok := s.shared.(*redis.ClusterClient); ok && at.addr == "" {
+		home, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("find the node of %s: %w", key, err)
 		}
-		l.node = node
-		o.Addrs, o.DB = []string{node.Options().Addr}, 0
-		l.client = redis.NewClient(o.Simple())
-	default:
-		return nil, fmt.Errorf("a client of type %T has no connection of its own to give", shared)
+		at.addr = home.Options().Addr
+	} else if !ok {
+		at = target{}
 	}
-	l.conn = l.client.Conn()
+	l := &link{
+		servers: s, key: key, asking: at.ask, opened: time.Now(),
+		timeout: s.options.ReadTimeout, dial: orDefault(s.options.DialTimeout, defaultDialTimeout),
+		halt: make(chan struct{}), severed: make(chan struct{}),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.node = s.node(at.addr)
+	l.node.links[l] = struct{}{}
+	// ASKING is a matter of one connection.
+	if s.blocked >= s.maxBlocked && !at.ask {
+		if l.node.rota == nil {
+			l.node.rota = newRota(s.connect(at.addr, 1, true))
+		}
+		l.conn, l.turn = l.node.client, &turn{rota: l.node.rota}
+		return l, nil
+	}
+	s.blocked++
+	// A deadline must not drop a connection on which records are on their way.
+	l.client = s.connect(at.addr, 1, false)
+	if at.ask {
+		l.client.AddHook(asks{})
+	}
+	l.sticky = l.client.Conn()
+	l.conn = l.sticky
 	return l, nil
 }
 
-// moved tells the cluster client that its map of slots is old, if err says so.
-func (s *servers) moved(ctx context.Context, err error) {
-	cluster, ok := s.shared.(*redis.ClusterClient)
-	if !ok {
-		return
+// node returns the node at addr; the caller holds the mutex.
+func (s *servers) node(addr string) *node {
+	n, known := s.nodes[addr]
+	if !known {
+		n = &node{addr: addr, links: map[*link]struct{}{}}
+		if shared, only := s.shared.(*redis.Client); only {
+			n.client, n.borrowed = shared, true
+		} else {
+			n.client = s.connect(addr, controlConnections, true)
+		}
+		s.nodes[addr] = n
 	}
-	if _, moved := redis.IsMovedError(err); moved {
+	return n
+}
+
+// connect makes a client of one server.
+func (s *servers) connect(addr string, connections int, deadlines bool) *redis.Client {
+	o := s.options
+	o.PoolSize, o.ContextTimeoutEnabled = connections, deadlines
+	switch shared := s.shared.(type) {
+	case *redis.ClusterClient:
+		o.Addrs, o.DB = []string{addr}, 0
+	case *redis.Client:
+		if o.MasterName != "" {
+			// Its dialer knows the present master. What it made of the options must
+			// not be taken for the defaults.
+			opt := *shared.Options()
+			opt.MaxRetries, opt.DialerRetries, opt.PoolSize, opt.ContextTimeoutEnabled = -1, 1, connections, deadlines
+			return redis.NewClient(&opt)
+		}
+	}
+	return redis.NewClient(o.Simple())
+}
+
+// release forgets a link, and its node with the last one.
+func (s *servers) release(l *link) {
+	s.mu.Lock()
+	if !l.polled() {
+		s.blocked--
+	}
+	n := l.node
+	delete(n.links, l)
+	last := len(n.links) == 0 && s.nodes[n.addr] == n
+	if last {
+		delete(s.nodes, n.addr)
+	}
+	s.mu.Unlock()
+	if last {
+		n.close()
+	}
+}
+
+// outdated reports whether a link is not what open would make now: there is room
+// for a connection of its own, or the slot that it followed may have arrived.
+func (s *servers) outdated(l *link) bool {
+	if l.asking {
+		return time.Since(l.opened) > askTime
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return l.polled() && s.blocked < s.maxBlocked
+}
+
+// look has the map of the cluster read anew, in the background.
+func (s *servers) look(ctx context.Context) {
+	if cluster, ok := s.shared.(*redis.ClusterClient); ok {
 		cluster.ReloadState(ctx)
 	}
 }
 
-// connect opens the connection, and finds out whether reads on it can be
-// unblocked: not every server knows CLIENT, and not every user may call it. ctx
-// ends the connecting.
-func (l *link) connect(ctx context.Context) error {
-	return l.run(0, l.dial+l.timeout, func() error {
-		id, err := l.conn.ClientID(ctx).Result()
-		if err == nil {
-			// Nothing is blocked yet, so this does nothing but show that it may be done.
-			err = l.node.ClientUnblock(ctx, id).Err()
-		}
-		switch {
-		case err == nil:
-			l.mu.Lock()
-			l.id = id
-			l.mu.Unlock()
-			return nil
-		case isReply(err):
-			return nil
-		}
-		return err
-	})
-}
-
-// do sends a command, which blocks on the server for at most block.
-// It returns errStopped without sending anything after stop.
-func (l *link) do(block time.Duration, command func() error) error {
-	// go-redis gives a blocking read ten seconds beyond its time.
-	return l.run(block, block+l.timeout, command)
-}
-
-// run is do with another limit, at which the connection is cut.
-func (l *link) run(block, limit time.Duration, command func() error) error {
-	l.mu.Lock()
-	if l.stopped {
-		l.mu.Unlock()
-		return errStopped
-	}
-	busy := make(chan struct{})
-	l.busy, l.blocking = busy, block
-	l.mu.Unlock()
-	watch := time.AfterFunc(limit, l.sever)
-	err := command()
-	watch.Stop()
-	l.mu.Lock()
-	l.busy = nil
-	l.mu.Unlock()
-	close(busy)
-	return err
-}
-
-// stop keeps further commands from being sent, and makes the one under way
-// return: a blocked read is unblocked, which loses nothing, whereas cutting the
-// connection might leave records delivered and unseen. It returns when no
-// command is under way.
-func (l *link) stop(ctx context.Context) {
-	l.mu.Lock()
-	l.stopped = true
-	busy, blocking, id := l.busy, l.blocking, l.id
-	l.mu.Unlock()
-	if busy == nil {
-		return
-	}
-	patience := linkPatience
-	if id == 0 {
-		patience += blocking
-	}
-	cut := time.AfterFunc(patience, l.sever)
-	defer cut.Stop()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		if blocking > 0 && id != 0 {
-			// It may overtake the read, which then blocks all the same: repeat it.
-			l.unblock(ctx, id)
-		}
-		again := time.NewTimer(pause)
-		select {
-		case <-busy:
-			again.Stop()
-			return
-		case <-again.C:
-		}
-	}
-}
-
-func (l *link) unblock(ctx context.Context, id int64) {
-	ctx, done := context.WithTimeout(ctx, linkPatience)
-	defer done()
-	if err := l.node.ClientUnblock(ctx, id).Err(); err != nil {
-		l.sever()
-	}
-}
-
-// sever cuts the connection, also under a command.
-func (l *link) sever() {
-	l.cut.Do(func() { _ = l.client.Close() })
-}
-
-// close gives the link up. No command is under way.
-func (l *link) close() {
-	l.cut.Do(func() {
-		_ = l.conn.Close()
-		_ = l.client.Close()
-	})
+// clustered reports whether redirects can be followed.
+func (s *servers) clustered() bool {
+	_, ok := s.shared.(*redis.ClusterClient)
+	return ok
 }
 
 // isReply reports whether err is what the server answered: it was reached, and
@@ -233,4 +207,10 @@ func (l *link) close() {
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
+}
+
+// isNetwork reports whether err is about the way to the server.
+func isNetwork(err error) bool {
+	var broken net.Error
+	return errors.As(err, &broken)
 }

@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// shortBlock bounds a read where it cannot be unblocked.
-	shortBlock = 200 * time.Millisecond
 	// finalAckTimeout bounds the last acknowledgements of a shard that is let go
 	// of. What they miss is handled again by the next owner.
 	finalAckTimeout = 5 * time.Second
@@ -37,6 +35,12 @@ type worker struct {
 
 	// The fields below belong to the worker's goroutine.
 	redis backoff
+	// at is where the next link leads, if a redirect said so; redirects counts
+	// those that came one after the other.
+	at        target
+	redirects int
+	// ailment is what keeps the shard from being read; safe for concurrent use.
+	ailment complaint
 	// until is when the pending list need no longer be looked at after every read.
 	until time.Time
 	// sweepAt is when the whole pending list is due to be looked at.
@@ -100,7 +104,7 @@ func (w *worker) run(ctx context.Context) {
 		err := w.step(ctx)
 		switch {
 		case err == nil:
-			w.redis.reset()
+			w.well()
 		case errors.Is(err, errStopped):
 		default:
 			w.trouble(ctx, err)
@@ -142,6 +146,12 @@ func (w *worker) step(ctx context.Context) error {
 		return err
 	}
 	if now := time.Now(); !now.Before(w.sweepAt) {
+		if w.p.servers.outdated(w.link) {
+			w.disconnect()
+			if err := w.connect(ctx); err != nil {
+				return err
+			}
+		}
 		if err := w.sweep(ctx); err != nil {
 			return err
 		}
@@ -170,31 +180,16 @@ func (w *worker) step(ctx context.Context) error {
 	return nil
 }
 
-// read waits for new records.
+// read waits for new records, for as long as the lease lasts at most.
 func (w *worker) read(ctx context.Context) ([]Record, error) {
-	block := min(w.p.cfg.BlockTime, w.p.gate.left())
-	if w.link.id == 0 {
-		block = min(block, shortBlock)
-	}
-	// In whole milliseconds, and never 0: that would block for ever.
-	block = max(block.Truncate(time.Millisecond), time.Millisecond)
-	var streams []redis.XStream
-	err := w.link.do(block, func() (err error) {
-		streams, err = w.link.conn.XReadGroup(plain(ctx), &redis.XReadGroupArgs{
-			Group: w.p.cfg.Group, Consumer: w.p.cfg.MemberID,
-			Streams: []string{w.shard.Key, ">"}, Count: int64(w.p.cfg.BatchSize), Block: block,
-		}).Result()
-		return err
-	})
-	if errors.Is(err, redis.Nil) || (err == nil && len(streams) == 0) {
-		return nil, nil
-	}
+	wait := min(w.p.cfg.BlockTime, w.p.gate.left())
+	found, err := w.link.read(plain(ctx), w.p.cfg.Group, w.p.cfg.MemberID, w.p.cfg.BatchSize, wait)
 	if err != nil {
 		return nil, err
 	}
-	batch := make([]Record, 0, len(streams[0].Messages))
-	for i := range streams[0].Messages {
-		batch = append(batch, w.record(&streams[0].Messages[i], 1))
+	batch := make([]Record, 0, len(found))
+	for i := range found {
+		batch = append(batch, w.record(&found[i], 1))
 	}
 	return batch, nil
 }
@@ -223,7 +218,9 @@ func (w *worker) connect(ctx context.Context) error {
 	}
 	ctx, done := w.whileReading(ctx)
 	defer done()
-	l, err := w.p.servers.open(ctx, w.shard.Key)
+	at := w.at
+	w.at = target{}
+	l, err := w.p.servers.open(ctx, w.shard.Key, at)
 	if err != nil {
 		return err
 	}
@@ -237,7 +234,7 @@ func (w *worker) connect(ctx context.Context) error {
 	if err := l.connect(ctx); err != nil {
 		return err
 	}
-	if l.id == 0 {
+	if l.id == 0 && !l.polled() {
 		w.p.toldShort.Do(func() {
 			w.p.log.Info("reads are short, since CLIENT UNBLOCK is not to be had here", slog.Duration("block", min(shortBlock, w.p.cfg.BlockTime)))
 		})
@@ -271,29 +268,6 @@ func (w *worker) disconnect() {
 	if l != nil {
 		l.close()
 	}
-}
-
-// trouble waits out an error. Whatever it was, something may have been delivered
-// to us that we have not seen, so the pending list is looked at next.
-func (w *worker) trouble(ctx context.Context, err error) {
-	w.sweepAt = time.Time{}
-	pause := w.redis.pause()
-	switch {
-	case w.stopping(ctx):
-		return
-	case isGroupGone(err):
-		if err = w.restore(ctx, err); err == nil {
-			w.sleep(ctx, pause)
-			return
-		}
-	}
-	if !isGroupGone(err) {
-		// A new connection finds a new master, and a server that came back.
-		w.disconnect()
-		w.p.servers.moved(plain(ctx), err)
-	}
-	w.log.Warn("the shard cannot be read", slog.Duration("retry_in", pause), slog.Any("err", err))
-	w.sleep(ctx, pause)
 }
 
 // progress tells how far the shard has come.

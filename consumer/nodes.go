@@ -1,0 +1,112 @@
+package consumer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// controlConnections is the size of the pool, of each node, through which
+	// CLIENT UNBLOCK goes, the commands of shards without a connection of their own,
+	// and the watch.
+	controlConnections = 4
+	// pulse is how often a server with readers is asked whether it is there.
+	pulse = time.Second
+)
+
+// node is one server that links lead to. It lives as long as one does.
+type node struct {
+	// addr is empty where there is one server only.
+	addr   string
+	client *redis.Client
+	// borrowed: client is the shared one.
+	borrowed bool
+
+	// The fields below are guarded by the mutex of servers.
+	links map[*link]struct{}
+	rota  *rota
+	// silent is since when it does not answer, zero while it does.
+	silent time.Time
+}
+
+// close ends what belongs to the node.
+func (n *node) close() {
+	if n.rota != nil {
+		n.rota.close()
+	}
+	if !n.borrowed {
+		_ = n.client.Close()
+	}
+}
+
+// watch looks after the servers until ctx ends. A connection to a server that is
+// gone without a word stays blocked for as long as the read may take, which is
+// long; so the server is asked beside it. One that does not answer any more, while
+// the cluster has given the shard to another, or for longer than a command may
+// take, has its links cut: the readers look for the shard anew.
+func (s *servers) watch(ctx context.Context) {
+	tick := time.NewTicker(pulse)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		nodes := make([]*node, 0, len(s.nodes))
+		for _, n := range s.nodes {
+			nodes = append(nodes, n)
+		}
+		s.mu.Unlock()
+		var asking sync.WaitGroup
+		for _, n := range nodes {
+			asking.Go(func() { s.feel(ctx, n) })
+		}
+		asking.Wait()
+	}
+}
+
+// feel asks one server whether it is there.
+func (s *servers) feel(ctx context.Context, n *node) {
+	begin := time.Now()
+	call, done := context.WithTimeout(ctx, pulse)
+	err := n.client.Ping(call).Err()
+	done()
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil || isReply(err) {
+		n.silent = time.Time{}
+		return
+	}
+	if n.silent.IsZero() {
+		n.silent = begin
+	}
+	if cluster, ok := s.shared.(*redis.ClusterClient); ok {
+		cluster.ReloadState(ctx)
+	}
+	given := time.Since(n.silent) >= s.options.ReadTimeout
+	for l := range n.links {
+		if given || s.movedAway(ctx, l) {
+			l.sever()
+		}
+	}
+}
+
+// movedAway reports whether the map of the cluster has the shard at another node.
+func (s *servers) movedAway(ctx context.Context, l *link) bool {
+	cluster, ok := s.shared.(*redis.ClusterClient)
+	if !ok || l.asking {
+		return false
+	}
+	ctx, done := context.WithTimeout(ctx, pulse)
+	defer done()
+	home, err := cluster.MasterForKey(ctx, l.key)
+	return err == nil && home.Options().Addr != l.node.addr
+}

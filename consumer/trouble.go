@@ -1,0 +1,89 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// well notes that a step went through.
+func (w *worker) well() {
+	w.redis.reset()
+	w.redirects = 0
+	if attempts, since, say := w.ailment.over(); say {
+		w.log.Info("the shard is read again", slog.Int("attempts", attempts), slog.Duration("after", time.Since(since).Round(time.Millisecond)))
+	}
+}
+
+// trouble deals with an error: it follows a redirect, makes a lost group anew, or
+// waits. Whatever it was, something may have been delivered to us that we have not
+// seen, so the pending list is looked at next.
+func (w *worker) trouble(ctx context.Context, err error) {
+	w.sweepAt = time.Time{}
+	if w.stopping(ctx) {
+		return
+	}
+	if isGroupGone(err) {
+		if err = w.restore(ctx, err); err == nil {
+			// Not at once: what removed it may do so again.
+			w.sleep(ctx, w.redis.pause())
+			return
+		}
+		if w.stopping(ctx) {
+			return
+		}
+	}
+	if w.follow(ctx, err) {
+		return
+	}
+	if !isGroupGone(err) {
+		// A new connection finds a new master, and a server that came back.
+		w.disconnect()
+		w.p.servers.look(plain(ctx))
+	}
+	pause := w.redis.pause()
+	f := w.diagnose(err)
+	if attempts, since, say := w.ailment.note(f.kind, err); say {
+		attrs := []any{
+			slog.String("kind", f.kind), slog.Int("attempts", attempts),
+			slog.Duration("for", time.Since(since).Round(time.Millisecond)), slog.Duration("retry_in", pause), slog.Any("err", err),
+		}
+		if f.advice != "" {
+			attrs = append(attrs, slog.String("advice", f.advice))
+		}
+		w.log.Warn("the shard cannot be read", attrs...)
+	}
+	w.sleep(ctx, pause)
+}
+
+func (w *worker) diagnose(err error) fault {
+	f := w.p.servers.diagnose(err, w.shard.Stream)
+	if f.kind == faultGroupGone && w.missing() {
+		return fault{faultStreamMissing, "the coordinator was told and creates it again; producers wait for it too"}
+	}
+	return f
+}
+
+// follow has the next link lead to where a redirect points, at once: the command
+// was not executed there, and the node it names is ready. Only nodes that send the
+// reader around in a circle are waited out.
+func (w *worker) follow(ctx context.Context, err error) bool {
+	if !w.p.servers.clustered() || w.link == nil {
+		return false
+	}
+	at, ok := redirected(err, w.link.node.addr)
+	if !ok {
+		return false
+	}
+	if w.redirects++; w.redirects > maxRedirects {
+		w.redirects = 0
+		return false
+	}
+	w.log.Debug("the shard is elsewhere", slog.String("node", at.addr), slog.Bool("ask", at.ask))
+	w.at = at
+	w.disconnect()
+	if !at.ask {
+		w.p.servers.look(plain(ctx))
+	}
+	return true
+}
