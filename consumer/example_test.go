@@ -73,6 +73,20 @@ func ExampleCredentialsFunc() {
 	_ = cfg
 }
 
+// The password goes to the coordinator's login only; everything else carries a
+// token, which is renewed in time.
+func ExampleNewLogin() {
+	coordinators := []string{"http://127.0.0.1:8080"}
+	login, err := consumer.NewLogin(consumer.LoginConfig{
+		Coordinators: coordinators, Username: "billing", Password: os.Getenv("COORDINATOR_PASSWORD"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	cfg := consumer.Config{Coordinators: coordinators, Credentials: login}
+	_ = cfg
+}
+
 // reader is an application that reads in its own way.
 type reader struct{}
 

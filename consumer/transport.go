@@ -65,6 +65,17 @@ func newHTTPTransport(cfg *Config) (*httpTransport, error) {
 }
 
 func heartbeatURL(base, stream, group, member string) (string, error) {
+	u, err := coordinatorURL(base)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s/streams/%s/groups/%s/members/%s/heartbeat", u,
+		url.PathEscape(stream), url.PathEscape(group), url.PathEscape(member)), nil
+}
+
+// coordinatorURL checks the URL of a coordinator and returns it with its base
+// path and without a slash at the end.
+func coordinatorURL(base string) (string, error) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
@@ -81,8 +92,7 @@ func heartbeatURL(base, stream, group, member string) (string, error) {
 	if path == "" {
 		path = defaultBasePath
 	}
-	return fmt.Sprintf("%s://%s%s/streams/%s/groups/%s/members/%s/heartbeat", u.Scheme, u.Host, path,
-		url.PathEscape(stream), url.PathEscape(group), url.PathEscape(member)), nil
+	return u.Scheme + "://" + u.Host + path, nil
 }
 
 // Heartbeat asks one coordinator. If it cannot be reached the next heartbeat
@@ -107,16 +117,7 @@ func (t *httpTransport) ask(ctx context.Context, target string, q *protocol.Hear
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	if t.credentials != nil {
-		authorization, err := t.credentials.Authorization(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("credentials for the coordinator: %w", err)
-		}
-		if authorization != "" {
-			req.Header.Set("Authorization", authorization)
-		}
-	}
-	resp, err := t.client.Do(req)
+	resp, err := sendAuthorized(t.client, t.credentials, req)
 	if err != nil {
 		return nil, err
 	}

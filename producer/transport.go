@@ -60,6 +60,16 @@ func newHTTPTransport(cfg *Config) (*httpTransport, error) {
 }
 
 func routingURL(base, stream, group string) (string, error) {
+	u, err := coordinatorURL(base)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s/streams/%s/groups/%s/producer-routing", u, url.PathEscape(stream), url.PathEscape(group)), nil
+}
+
+// coordinatorURL checks the URL of a coordinator and returns it with its base
+// path and without a slash at the end.
+func coordinatorURL(base string) (string, error) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
@@ -76,8 +86,7 @@ func routingURL(base, stream, group string) (string, error) {
 	if path == "" {
 		path = defaultBasePath
 	}
-	return fmt.Sprintf("%s://%s%s/streams/%s/groups/%s/producer-routing",
-		u.Scheme, u.Host, path, url.PathEscape(stream), url.PathEscape(group)), nil
+	return u.Scheme + "://" + u.Host + path, nil
 }
 
 // Routing asks the coordinator that answered last, and the others in turn while
@@ -108,16 +117,7 @@ func (t *httpTransport) ask(ctx context.Context, target string) (*protocol.Routi
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
-	if t.credentials != nil {
-		authorization, err := t.credentials.Authorization(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("credentials for the coordinator: %w", err)
-		}
-		if authorization != "" {
-			req.Header.Set("Authorization", authorization)
-		}
-	}
-	resp, err := t.client.Do(req)
+	resp, err := sendAuthorized(t.client, t.credentials, req)
 	if err != nil {
 		return nil, err
 	}
