@@ -76,7 +76,10 @@ func BenchmarkStore(b *testing.B) {
 		}
 	})
 	b.Run("Mutex", func(b *testing.B) {
-		m := c.Mutex()
+		m, err := c.Mutex()
+		if err != nil {
+			b.Fatal(err)
+		}
 		for b.Loop() {
 			unlock, err := m.LockGroup(b.Context(), orders)
 			if err != nil {

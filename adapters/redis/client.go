@@ -3,18 +3,26 @@ package redis
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/command"
 )
 
-// Client is the connection to one Redis; the ports are opened on it and share
-// its connections. It is safe for concurrent use.
+// Client is the connection to one Redis, which is one server, the master that
+// Sentinels watch, or a Cluster; the ports are opened on it and share its
+// connections. It is safe for concurrent use.
 type Client struct {
-	cmd *command.Client
-	cfg Config
+	cmd     *command.Client // nil on a Cluster
+	streams *command.Streams
+	cfg     Config
 }
+
+// ErrOneServer: what was asked for is kept on one server, reached by its URL,
+// and not on a Cluster or behind Sentinels.
+var ErrOneServer = errors.New("the coordinator's metadata is kept on one Redis server and not on a Cluster or behind Sentinels: " +
+	"reach a server of its own by URL, or keep the metadata in memory")
 
 // SetLibraryLogger sends what the client library says by itself to log, at level
 // Debug. The library has one logger for the whole process, which writes to
@@ -23,37 +31,48 @@ type Client struct {
 func SetLibraryLogger(log *slog.Logger) { command.SetLogger(log) }
 
 // Open reaches the Redis. Close the client when it is no longer needed.
-// Errors: all that is wrong with cfg; else a server that cannot be reached.
+// Errors: all that is wrong with cfg; else a server that cannot be reached, or is
+// of another kind than cfg says.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("redis configuration: %w", err)
 	}
-	cmd, err := command.New(command.Options{
-		URL:         cfg.URL,
-		Username:    cfg.Username,
-		Password:    cfg.Password,
-		TLS:         cfg.TLS,
-		DialTimeout: cfg.DialTimeout,
-		Timeout:     cfg.Timeout,
-		PoolSize:    cfg.PoolSize,
+	cmd, streams, err := command.Open(&command.Options{
+		URL:              cfg.URL,
+		Addrs:            cfg.Addrs,
+		MasterName:       cfg.MasterName,
+		SentinelUsername: cfg.SentinelUsername,
+		SentinelPassword: cfg.SentinelPassword,
+		Database:         cfg.Database,
+		Username:         cfg.Username,
+		Password:         cfg.Password,
+		TLS:              cfg.TLS,
+		DialTimeout:      cfg.DialTimeout,
+		Timeout:          cfg.Timeout,
+		Patience:         cfg.Patience,
+		PoolSize:         cfg.PoolSize,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redis configuration: URL: %w", err)
+		return nil, fmt.Errorf("redis configuration: %w", err)
 	}
-	if err := cmd.Ping(ctx); err != nil {
-		_ = cmd.Close() // nothing of worth in it
+	if err := streams.Probe(ctx); err != nil {
+		_ = streams.Close() // nothing of worth in it
 		return nil, fmt.Errorf("reach redis: %w", err)
 	}
-	return &Client{cmd: cmd, cfg: cfg}, nil
+	return &Client{cmd: cmd, streams: streams, cfg: cfg}, nil
 }
 
 // Close closes the connections. Nothing opened on the client works afterwards.
-func (c *Client) Close() error { return c.cmd.Close() }
+func (c *Client) Close() error { return c.streams.Close() }
 
 // Store opens the metadata store under the configured prefix; the first to do
 // so draws the store's id.
+// Errors: ErrOneServer.
 func (c *Client) Store(ctx context.Context) (*Store, error) {
+	if !c.cfg.oneServer() {
+		return nil, ErrOneServer
+	}
 	keys := layout{prefix: c.cfg.KeyPrefix}
 	drawn := rand.Text()
 	records, hasRunID, err := c.cmd.OpenRecords(ctx, keys.storeID(), drawn)
@@ -67,15 +86,19 @@ func (c *Client) Store(ctx context.Context) (*Store, error) {
 }
 
 // Mutex returns the mutex under the configured prefix.
-func (c *Client) Mutex() *Mutex {
+// Errors: ErrOneServer.
+func (c *Client) Mutex() (*Mutex, error) {
+	if !c.cfg.oneServer() {
+		return nil, ErrOneServer
+	}
 	return &Mutex{
 		cmd:     c.cmd,
 		keys:    layout{prefix: c.cfg.KeyPrefix},
 		cfg:     c.cfg.Mutex,
 		timeout: c.cfg.Timeout,
 		log:     c.cfg.Logger,
-	}
+	}, nil
 }
 
 // Streams returns what creates and removes shards in this Redis.
-func (c *Client) Streams() *Streams { return &Streams{cmd: c.cmd} }
+func (c *Client) Streams() *Streams { return &Streams{cmd: c.streams} }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +18,7 @@ const (
 	DefaultKeyPrefix   = "redis-stream:coord"
 	DefaultDialTimeout = 2 * time.Second
 	DefaultTimeout     = 3 * time.Second
+	DefaultPatience    = 5 * time.Second
 
 	DefaultMutexTTL            = 30 * time.Second
 	DefaultMutexAcquireTimeout = 5 * time.Second
@@ -28,6 +31,7 @@ const (
 	minTimeout        = 10 * time.Millisecond
 	maxTimeout        = time.Minute
 	maxPoolSize       = 10_000
+	maxAddrs          = 1_000
 	// minMutexTTL leaves room for renewals, a third of it apart, that take as
 	// long as calls do on a busy server.
 	minMutexTTL           = 100 * time.Millisecond
@@ -35,14 +39,27 @@ const (
 	minMutexRetryInterval = time.Millisecond
 )
 
-// Config says which Redis to use and how. The zero value is a server of this
-// machine with the documented layout.
+// Config says which Redis to use and how: one server by URL, a Redis Cluster by
+// Addrs, or the master that Sentinels at Addrs know as MasterName. The zero value
+// is a server of this machine with the documented layout.
 type Config struct {
-	// URL is where the server is: redis://[user:password@]host[:port][/database],
+	// URL is where the one server is: redis://[user:password@]host[:port][/database],
 	// rediss:// for TLS, or unix://[user:password@]/path/of/socket[?db=database].
 	//
-	// Defaults to redis://127.0.0.1:6379.
+	// Defaults to redis://127.0.0.1:6379 unless Addrs is set.
 	URL string
+	// Addrs are host:port of some nodes of a Redis Cluster, one is enough; with
+	// MasterName of Sentinels. The metadata store and the mutex need a URL.
+	Addrs []string
+	// MasterName is what the Sentinels call the server. Empty means no Sentinels.
+	MasterName string
+	// SentinelUsername and SentinelPassword are for the Sentinels themselves, where
+	// they ask for any.
+	SentinelUsername string
+	SentinelPassword string
+	// Database is the number of the database behind Sentinels; a URL has its own,
+	// and a Cluster has no other than 0.
+	Database int
 	// Username and Password replace those of URL. Empty leaves them.
 	Username string
 	Password string
@@ -65,7 +82,13 @@ type Config struct {
 	//
 	// Defaults to 3 s.
 	Timeout time.Duration
-	// PoolSize is how many connections there may be.
+	// Patience is how long a call on streams waits out that a server carries
+	// nothing out: it starts, another one takes over, or slots of a Cluster move.
+	// A call's context can only shorten it.
+	//
+	// Defaults to 5 s.
+	Patience time.Duration
+	// PoolSize is how many connections there may be to a server.
 	//
 	// Defaults to 10 for each CPU.
 	PoolSize int
@@ -103,10 +126,14 @@ type MutexConfig struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.URL, DefaultURL)
+	if len(c.Addrs) == 0 && c.MasterName == "" {
+		setDefault(&c.URL, DefaultURL)
+	}
+	c.Addrs = slices.Clone(c.Addrs)
 	setDefault(&c.KeyPrefix, DefaultKeyPrefix)
 	setDefault(&c.DialTimeout, DefaultDialTimeout)
 	setDefault(&c.Timeout, DefaultTimeout)
+	setDefault(&c.Patience, DefaultPatience)
 	setDefault(&c.Mutex.TTL, DefaultMutexTTL)
 	setDefault(&c.Mutex.AcquireTimeout, DefaultMutexAcquireTimeout)
 	setDefault(&c.Mutex.RetryInterval, DefaultMutexRetryInterval)
@@ -132,6 +159,7 @@ func (c Config) validate() error {
 			complain("%s is %s, must be between %s and %s", field, d, least, most)
 		}
 	}
+	c.validateServers(complain)
 	if len(c.KeyPrefix) > maxKeyPrefixBytes {
 		complain("KeyPrefix is %d bytes long, at most %d are allowed", len(c.KeyPrefix), maxKeyPrefixBytes)
 	}
@@ -140,6 +168,7 @@ func (c Config) validate() error {
 	}
 	bound("DialTimeout", c.DialTimeout, minTimeout, maxTimeout)
 	bound("Timeout", c.Timeout, minTimeout, maxTimeout)
+	bound("Patience", c.Patience, minTimeout, maxTimeout)
 	if c.PoolSize < 0 || c.PoolSize > maxPoolSize {
 		complain("PoolSize is %d, must be between 1 and %d, or 0 for the default", c.PoolSize, maxPoolSize)
 	}
@@ -147,4 +176,34 @@ func (c Config) validate() error {
 	bound("Mutex.AcquireTimeout", c.Mutex.AcquireTimeout, minTimeout, maxMutexTTL)
 	bound("Mutex.RetryInterval", c.Mutex.RetryInterval, minMutexRetryInterval, maxTimeout)
 	return errors.Join(bad...)
+}
+
+// oneServer reports whether a server is reached by its URL.
+func (c Config) oneServer() bool { return len(c.Addrs) == 0 }
+
+// validateServers checks what says where the servers are.
+func (c Config) validateServers(complain func(format string, args ...any)) {
+	if c.URL != "" && len(c.Addrs) > 0 {
+		complain("URL and Addrs are both set: URL is for one server, Addrs for a Cluster or Sentinels, use one of them")
+	}
+	if c.MasterName != "" && len(c.Addrs) == 0 {
+		complain("MasterName is %q, but Addrs names no Sentinel: set Addrs to host:port of the Sentinels", c.MasterName)
+	}
+	if c.MasterName == "" && (c.SentinelUsername != "" || c.SentinelPassword != "") {
+		complain("SentinelUsername and SentinelPassword are for Sentinels, and MasterName is not set")
+	}
+	if c.Database != 0 && c.MasterName == "" {
+		complain("Database is %d, which goes with MasterName only: a URL has a database of its own, and a Cluster has none but 0", c.Database)
+	}
+	if c.Database < 0 {
+		complain("Database is %d, must not be negative", c.Database)
+	}
+	if len(c.Addrs) > maxAddrs {
+		complain("Addrs has %d entries, at most %d are allowed", len(c.Addrs), maxAddrs)
+	}
+	for i, addr := range c.Addrs {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			complain("Addrs[%d] is %.80q, must be host:port", i, addr)
+		}
+	}
 }

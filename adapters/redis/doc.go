@@ -1,5 +1,6 @@
 // Package redis keeps the coordinator's records in Redis and prepares the
-// streams there: a port.Store, a port.Mutex and a port.Streams on one server.
+// streams there: a port.Store and a port.Mutex on one server, and a port.Streams
+// on one server, on the master that Sentinels watch, or on a Redis Cluster.
 //
 // # Keys
 //
@@ -44,7 +45,13 @@
 //
 // # Trouble
 //
-// No command is sent twice. A write that was not answered is an error, and the
-// record tells whether it took place. Calls end with their context or after
-// Config.Timeout, whichever is first.
+// No command of the store and the mutex is sent twice. A write that was not
+// answered is an error, and the record tells whether it took place. Calls end with
+// their context or after Config.Timeout, whichever is first.
+//
+// Commands on streams go to the server that holds the key, grouped by server, and
+// follow MOVED and ASK. A server that carries nothing out, because it loads, fails
+// over or moves a slot, is waited for until the context or Config.Patience ends.
+// After a lost answer only what can be repeated without harm is sent again, and
+// only where another server may have taken over.
 package redis

@@ -42,6 +42,15 @@ func openStore(tb testing.TB, cfg redis.Config) *redis.Store {
 	return s
 }
 
+func openMutex(tb testing.TB, cfg redis.Config) *redis.Mutex {
+	tb.Helper()
+	m, err := open(tb, cfg).Mutex()
+	if err != nil {
+		tb.Fatalf("open the mutex: %v", err)
+	}
+	return m
+}
+
 // raw returns a client of the test's own, to look at the keys with.
 func raw(tb testing.TB, url string) *goredis.Client {
 	tb.Helper()
@@ -68,7 +77,7 @@ func suites(t *testing.T, url string) {
 	})
 	t.Run("Mutex", func(t *testing.T) {
 		porttest.Mutex(t, func(t *testing.T) port.Mutex {
-			return open(t, redis.Config{URL: url, KeyPrefix: freshPrefix()}).Mutex()
+			return openMutex(t, redis.Config{URL: url, KeyPrefix: freshPrefix()})
 		})
 	})
 	t.Run("Streams", func(t *testing.T) {

@@ -28,8 +28,8 @@ func lock(t *testing.T, m port.Mutex) (unlock func()) {
 func TestMutexOfTwoCoordinators(t *testing.T) {
 	url := redistest.Start(t).URL()
 	c := raw(t, url)
-	a := open(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{Owner: "a"}}).Mutex()
-	b := open(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{AcquireTimeout: 50 * time.Millisecond, RetryInterval: 5 * time.Millisecond}}).Mutex()
+	a := openMutex(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{Owner: "a"}})
+	b := openMutex(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{AcquireTimeout: 50 * time.Millisecond, RetryInterval: 5 * time.Millisecond}})
 	unlock := lock(t, a)
 	if token := c.Get(t.Context(), mutexKey).Val(); !strings.HasPrefix(token, "a:") {
 		t.Errorf("the token is %q", token)
@@ -42,7 +42,7 @@ func TestMutexOfTwoCoordinators(t *testing.T) {
 		t.Errorf("the second got %v", err)
 	}
 	unlock()
-	lock(t, open(t, redis.Config{URL: url, KeyPrefix: "P"}).Mutex())()
+	lock(t, openMutex(t, redis.Config{URL: url, KeyPrefix: "P"}))()
 	if n := c.Exists(t.Context(), mutexKey).Val(); n != 0 {
 		t.Error("the key outlives its holder")
 	}
@@ -52,7 +52,7 @@ func TestMutexOfTwoCoordinators(t *testing.T) {
 func TestMutexIsRenewed(t *testing.T) {
 	url := redistest.Start(t).URL()
 	c := raw(t, url)
-	m := open(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{TTL: 2 * time.Second}}).Mutex()
+	m := openMutex(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{TTL: 2 * time.Second}})
 	unlock := lock(t, m)
 	token := c.Get(t.Context(), mutexKey).Val()
 	renewals := 0
@@ -84,7 +84,7 @@ func TestMutexExpires(t *testing.T) {
 	url := redistest.Start(t).URL()
 	c := raw(t, url)
 	c.Set(t.Context(), mutexKey, "dead", 200*time.Millisecond)
-	lock(t, open(t, redis.Config{URL: url, KeyPrefix: "P"}).Mutex())()
+	lock(t, openMutex(t, redis.Config{URL: url, KeyPrefix: "P"}))()
 }
 
 // TestLostMutexIsLeftAlone: it expired and another took it; the release of the
@@ -92,7 +92,7 @@ func TestMutexExpires(t *testing.T) {
 func TestLostMutexIsLeftAlone(t *testing.T) {
 	url := redistest.Start(t).URL()
 	c := raw(t, url)
-	m := open(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{TTL: 150 * time.Millisecond}}).Mutex()
+	m := openMutex(t, redis.Config{URL: url, KeyPrefix: "P", Mutex: redis.MutexConfig{TTL: 150 * time.Millisecond}})
 	unlock := lock(t, m)
 	c.Set(t.Context(), mutexKey, "another", time.Hour)
 	renewals := calls(t, c, "evalsha") + calls(t, c, "eval")
@@ -113,7 +113,7 @@ func TestLostMutexIsLeftAlone(t *testing.T) {
 func TestLostReplyOfLock(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
-	c, m := raw(t, server.URL()), open(t, redis.Config{URL: proxy.URL(), KeyPrefix: "P"}).Mutex()
+	c, m := raw(t, server.URL()), openMutex(t, redis.Config{URL: proxy.URL(), KeyPrefix: "P"})
 	lock(t, m)() // the server knows the scripts
 	proxy.LoseNext()
 	if _, err := m.LockGroup(t.Context(), orders); !errors.Is(err, protocol.ErrMutexUnavailable) {
@@ -131,7 +131,7 @@ func TestLostReplyOfLock(t *testing.T) {
 // TestMutexAway: without a server there is no mutex, and that is known at once.
 func TestMutexAway(t *testing.T) {
 	server := redistest.Start(t)
-	m := open(t, redis.Config{URL: server.URL(), KeyPrefix: "P"}).Mutex()
+	m := openMutex(t, redis.Config{URL: server.URL(), KeyPrefix: "P"})
 	unlock := lock(t, m)
 	server.Kill()
 	start := time.Now()

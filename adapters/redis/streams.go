@@ -16,9 +16,10 @@ import (
 const maxNamedKeys = 10
 
 // Streams is a port.Streams; get it from Client.Streams. It works in pipelines,
-// so a thousand shards take a few round trips.
+// on all masters of a Cluster at once, so a thousand shards take a few round
+// trips. No command touches two keys.
 type Streams struct {
-	cmd *command.Client
+	cmd *command.Streams
 }
 
 var _ port.Streams = (*Streams)(nil)

@@ -59,7 +59,11 @@ func openParts(ctx context.Context, cfg *config.Coordinator, log *slog.Logger) (
 		}
 		p.ports.Store = store
 		if cfg.Coordination.StateMutex.Enabled {
-			p.ports.Mutex = client.Mutex()
+			mutex, err := client.Mutex()
+			if err != nil {
+				return nil, errors.Join(err, client.Close())
+			}
+			p.ports.Mutex = mutex
 		}
 	}
 	return p, nil

@@ -2,6 +2,7 @@
 // Redis. It alone knows the client library; keys and meaning come from its
 // caller.
 //
-// No command is ever sent twice by itself: a write whose reply was lost is an
-// error, and what to do about it is the caller's decision.
+// A command to the store is never sent twice by itself: a write whose reply was
+// lost is an error, and what to do about it is the caller's decision. Commands on
+// streams say themselves whether they may be carried out twice.
 package command

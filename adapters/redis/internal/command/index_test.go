@@ -9,11 +9,11 @@ import (
 
 func open(t *testing.T) *Client {
 	t.Helper()
-	c, err := New(Options{URL: "redis://" + miniredis.RunT(t).Addr(), DialTimeout: time.Second, Timeout: time.Second})
+	c, s, err := Open(&Options{URL: "redis://" + miniredis.RunT(t).Addr(), DialTimeout: time.Second, Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
+	t.Cleanup(func() { _ = s.Close() })
 	return c
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -16,20 +17,49 @@ const (
 	FromNewest = "$"
 )
 
+// Streams sends commands on the keys of streams, each to the server that holds
+// the key. It is safe for concurrent use.
+type Streams struct {
+	nodes *nodes
+}
+
+// Close closes all connections.
+func (s *Streams) Close() error { return s.nodes.close() }
+
+// each carries out one command on each of n keys. The errors are those of the
+// calls, nil for those that were carried out; err is for all, when none was sent.
+func (s *Streams) each(ctx context.Context, n int, command func(i int) call) (calls []*call, errs []error, err error) {
+	all := make([]call, n)
+	calls = make([]*call, n)
+	for i := range all {
+		all[i] = command(i)
+		calls[i] = &all[i]
+	}
+	if err := s.nodes.run(ctx, calls); err != nil {
+		return nil, nil, err
+	}
+	errs = make([]error, n)
+	for i, c := range calls {
+		errs[i] = s.nodes.outcome(ctx, c)
+	}
+	return calls, errs, nil
+}
+
 // KeyTypes returns the types of keys, "none" for one that does not exist.
-func (c *Client) KeyTypes(ctx context.Context, keys []string) ([]string, error) {
-	cmds := make([]*redis.StatusCmd, len(keys))
-	err := c.pipelined(ctx, len(keys), pipelineSize, func(p redis.Pipeliner, i int) {
-		cmds[i] = p.Type(ctx, keys[i])
+func (s *Streams) KeyTypes(ctx context.Context, keys []string) ([]string, error) {
+	calls, errs, err := s.each(ctx, len(keys), func(i int) call {
+		return call{key: keys[i], args: []any{"type", keys[i]}}
 	})
-	if err != nil {
+	if err := cmp.Or(err, cmp.Or(errs...)); err != nil {
 		return nil, err
 	}
 	types := make([]string, len(keys))
-	for i, cmd := range cmds {
-		if types[i], err = cmd.Result(); err != nil {
-			return nil, failed(ctx, err)
+	for i, c := range calls {
+		kind, ok := c.reply.(string)
+		if !ok {
+			return nil, errReply(c.reply)
 		}
+		types[i] = kind
 	}
 	return types, nil
 }
@@ -41,76 +71,59 @@ type StreamGroup struct {
 
 // CreateGroups creates consumer groups that begin at start, and their streams,
 // where they are missing. errs has the answer to each, nil for one that exists
-// now, ErrNotStream among them; err is for all, when there was no answer.
-func (c *Client) CreateGroups(ctx context.Context, groups []StreamGroup, start string) (errs []error, err error) {
-	cmds := make([]*redis.StatusCmd, len(groups))
-	err = c.pipelined(ctx, len(groups), pipelineSize, func(p redis.Pipeliner, i int) {
-		cmds[i] = p.XGroupCreateMkStream(ctx, groups[i].Stream, groups[i].Group, start)
+// now, ErrNotStream among them; err is for all, when none was sent.
+func (s *Streams) CreateGroups(ctx context.Context, groups []StreamGroup, start string) (errs []error, err error) {
+	calls, errs, err := s.each(ctx, len(groups), func(i int) call {
+		g := groups[i]
+		return call{key: g.Stream, args: []any{"xgroup", "create", g.Stream, g.Group, start, "mkstream"}}
 	})
-	if err != nil {
-		return nil, err
-	}
-	errs = make([]error, len(groups))
-	for i, cmd := range cmds {
-		switch err := cmd.Err(); {
-		case redis.HasErrorPrefix(err, "BUSYGROUP"):
-		case redis.HasErrorPrefix(err, "WRONGTYPE"):
+	for i, c := range calls {
+		switch {
+		case redis.HasErrorPrefix(c.err, "BUSYGROUP"):
+			errs[i] = nil
+		case redis.HasErrorPrefix(c.err, "WRONGTYPE"):
 			errs[i] = ErrNotStream
-		default:
-			errs[i] = failed(ctx, err)
 		}
 	}
-	return errs, nil
+	return errs, err
 }
 
 // CreateStreams creates empty streams without any group where there is no such
 // key. The results are those of CreateGroups.
-func (c *Client) CreateStreams(ctx context.Context, streams []string) (errs []error, err error) {
-	cmds := make([]*redis.Cmd, len(streams))
-	err = c.pipelined(ctx, len(streams), pipelineSize, func(p redis.Pipeliner, i int) {
-		cmds[i] = p.Eval(ctx, shardCreateText, streams[i:i+1])
+func (s *Streams) CreateStreams(ctx context.Context, streams []string) (errs []error, err error) {
+	calls, errs, err := s.each(ctx, len(streams), func(i int) call {
+		return call{
+			key: streams[i], args: []any{"eval", shardCreateText, 1, streams[i]},
+			needs: "+exists +type +xgroup|create +xgroup|destroy",
+		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	errs = make([]error, len(streams))
-	for i, cmd := range cmds {
-		switch kind, err := cmd.Result(); {
-		case err != nil:
-			errs[i] = failed(ctx, err)
-		case kind != "stream":
+	for i, c := range calls {
+		if errs[i] == nil && c.reply != "stream" {
 			errs[i] = ErrNotStream
 		}
 	}
-	return errs, nil
+	return errs, err
 }
 
 // RemoveStreams deletes those of the keys that are streams. It returns the
 // first error.
-func (c *Client) RemoveStreams(ctx context.Context, keys []string) error {
-	return c.evalEach(ctx, shardRemoveText, keys)
+func (s *Streams) RemoveStreams(ctx context.Context, keys []string) error {
+	return s.evalEach(ctx, shardRemoveText, "+type +unlink", keys)
 }
 
 // RemoveGroup deletes the consumer group on those of the keys that are streams.
 // It returns the first error.
-func (c *Client) RemoveGroup(ctx context.Context, keys []string, group string) error {
-	return c.evalEach(ctx, shardRemoveGroupText, keys, group)
+func (s *Streams) RemoveGroup(ctx context.Context, keys []string, group string) error {
+	return s.evalEach(ctx, shardRemoveGroupText, "+type +xgroup|destroy", keys, group)
 }
 
-// evalEach runs a short script on each key by itself. It is sent as text: in a
-// pipeline there is no second chance for a server that does not know it.
-func (c *Client) evalEach(ctx context.Context, text string, keys []string, args ...any) error {
-	cmds := make([]*redis.Cmd, len(keys))
-	err := c.pipelined(ctx, len(keys), pipelineSize, func(p redis.Pipeliner, i int) {
-		cmds[i] = p.Eval(ctx, text, keys[i:i+1], args...)
+// evalEach runs a short script that removes something on each key by itself. It
+// is not repeated when its answer is lost, as something new may be there by then.
+// It is sent as text: in a pipeline there is no second chance for a server that
+// does not know it.
+func (s *Streams) evalEach(ctx context.Context, text, needs string, keys []string, args ...any) error {
+	_, errs, err := s.each(ctx, len(keys), func(i int) call {
+		return call{key: keys[i], args: append([]any{"eval", text, 1, keys[i]}, args...), needs: needs, once: true}
 	})
-	if err != nil {
-		return err
-	}
-	for _, cmd := range cmds {
-		if err := cmd.Err(); err != nil {
-			return failed(ctx, err)
-		}
-	}
-	return nil
+	return cmp.Or(err, cmp.Or(errs...))
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -31,6 +32,7 @@ type Server struct {
 	args    []string
 	process *exec.Cmd
 	ended   chan struct{} // closed when the process has ended
+	busPort string        // of a server that may join a Cluster
 }
 
 // Start starts a redis-server on a free port and stops it when the test ends.
@@ -140,8 +142,7 @@ func (s *Server) launch() error {
 	}
 }
 
-// call sends one command on a connection of its own and returns the first line
-// of the answer.
+// call sends one command on a connection of its own and returns the answer.
 func (s *Server) call(command string) (string, error) {
 	conn, err := net.DialTimeout("tcp", s.Addr, startTimeout) //nolint:noctx // bounded by its timeout
 	if err != nil {
@@ -154,8 +155,25 @@ func (s *Server) call(command string) (string, error) {
 	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
 		return "", err
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	return strings.TrimSpace(line), err
+	return readAnswer(bufio.NewReader(conn))
+}
+
+// readAnswer returns a line, a text, or the first of several answers.
+func readAnswer(in *bufio.Reader) (string, error) {
+	line, err := in.ReadString('\n')
+	line = strings.TrimSpace(line)
+	if err != nil || line == "" {
+		return line, err
+	}
+	switch n, notANumber := strconv.Atoi(line[1:]); {
+	case line[0] == '*' && notANumber == nil && n > 0:
+		return readAnswer(in)
+	case line[0] == '$' && notANumber == nil && n >= 0:
+		text := make([]byte, n)
+		_, err = io.ReadFull(in, text)
+		return string(text), err
+	}
+	return line, nil
 }
 
 // freePort returns a port of the loopback interface that was free a moment ago.

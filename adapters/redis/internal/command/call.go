@@ -1,0 +1,141 @@
+package command
+
+import (
+	"errors"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// call is one command on the key of a stream, with what became of it.
+type call struct {
+	key  string
+	args []any
+	// once: it must not be carried out twice, so it is not sent again when its
+	// answer is lost.
+	once bool
+	// needs are the commands inside a script, as rules of an ACL.
+	needs string
+
+	reply any
+	err   error
+
+	// from is the address of the server that was asked last.
+	from string
+	// addr is where a redirect sent it, ask that the slot is still on its way
+	// there.
+	addr string
+	ask  bool
+}
+
+// verdict is what to do about a call after an attempt.
+type verdict int
+
+const (
+	// settled: it was carried out, or it will not be.
+	settled verdict = iota
+	// redirected: not carried out, the server at addr is to be asked.
+	redirected
+	// passing: not carried out, or it may be carried out again, and a while later
+	// the answer will be another one.
+	passing
+)
+
+// passingCodes begin the answers of a server that does not carry a command out
+// now: it starts, fails over, moves a slot, or is busy with a script.
+var passingCodes = []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY"}
+
+// judge says what to do about the outcome of an attempt. movable tells that
+// another server may take over from the one that was asked.
+func (c *call) judge(movable bool) verdict {
+	c.addr, c.ask = "", false
+	if c.err == nil || errors.Is(c.err, redis.Nil) {
+		return settled
+	}
+	if !answered(c.err) {
+		if movable && (!c.once || unsent(c.err)) {
+			return passing
+		}
+		return settled
+	}
+	if addr, moved := redis.IsMovedError(c.err); moved {
+		c.addr = completeAddr(addr, c.from)
+		return redirected
+	}
+	if addr, asks := redis.IsAskError(c.err); asks {
+		c.addr, c.ask = completeAddr(addr, c.from), true
+		return redirected
+	}
+	for _, code := range passingCodes {
+		if redis.HasErrorPrefix(c.err, code+" ") {
+			return passing
+		}
+	}
+	return settled
+}
+
+// take keeps the outcome of the command that carried the call. whole is the
+// error of the pipeline it was part of: when one breaks, answers that were read
+// before get that error too, and when it could not be sent, some get none.
+func (c *call) take(cmd *redis.Cmd, whole error) {
+	c.reply, c.err = cmd.Result()
+	switch {
+	case c.reply != nil && !answered(c.err):
+		c.err = nil
+	case c.reply == nil && c.err == nil:
+		c.err = whole
+		if whole == nil {
+			c.err = redis.Nil
+		}
+	}
+}
+
+var (
+	forbiddenCommand = regexp.MustCompile(`permissions? to run the '([^']+)' command`)
+	forbiddenKey     = regexp.MustCompile(`permissions? to access (?:a|one of the) key`)
+	// inScript is what Redis 7.0 says instead of naming the command.
+	inScript = regexp.MustCompile(`executing the script can't run this command`)
+
+	globs = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)
+)
+
+// missingRule is what the user's ACL lacks, if that is what the error says.
+func (c *call) missingRule() string {
+	text := c.err.Error()
+	if m := forbiddenCommand.FindStringSubmatch(text); m != nil {
+		return "+" + m[1]
+	}
+	if inScript.MatchString(text) {
+		return c.needs
+	}
+	if forbiddenKey.MatchString(text) {
+		prefix := c.key[:strings.LastIndexByte(c.key, ':')+1]
+		return "~" + globs.Replace(prefix) + "*"
+	}
+	return ""
+}
+
+// unsent reports an error from before anything was sent.
+func unsent(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, errNoServer)
+}
+
+// completeAddr fills in what a redirect may leave out: a server that does not
+// know its own address sends none, and means the one that it was reached at.
+func completeAddr(addr, reachedAt string) string {
+	// An IPv6 address comes without brackets: the port is behind the last colon.
+	at := strings.LastIndexByte(addr, ':')
+	if at < 0 {
+		return addr
+	}
+	host, port := strings.Trim(addr[:at], "[]"), addr[at+1:]
+	if host == "" || host == "?" {
+		if reached, _, err := net.SplitHostPort(reachedAt); err == nil {
+			host = reached
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
