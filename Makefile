@@ -64,12 +64,16 @@ worlds: ## visit every interleaving of small worlds, up to WORLDS distinct state
 mutants: ## switch every rule of the protocol off in turn and show what notices it
 	cd core && $(SIM) -run '^TestMutants$$' -mutants | $(QUIET)
 
-# -p 1, so that no package's benchmarks disturb another's.
+# -p 1, so that no package's benchmarks disturb another's. STREAMBENCH are the
+# flags of e2e/streambench: "-gate" makes a missed target an error, "-rounds 3
+# -records 50000" is a short form.
 BENCH ?= .
+STREAMBENCH ?=
 
 .PHONY: bench
-bench: ## compare with peers in one run, then run all benchmarks one after the other, or those that BENCH matches
+bench: ## compare with peers in one run (STREAMBENCH, its flags), then run all benchmarks one after the other, or those that BENCH matches
 	cd e2e && go run ./assignbench
+	cd e2e && go run ./streambench $(STREAMBENCH)
 	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchmem work
 
 .PHONY: lint
