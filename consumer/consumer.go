@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -85,10 +86,11 @@ func (c *Consumer) Stats() Stats {
 // Run joins the group and reads until ctx ends or Close is called. Then it lets
 // its shards go, says goodbye, and returns, after Config.ShutdownTimeout at the
 // latest. Trouble with the coordinator or with Redis does not end it: it is
-// logged, and tried again.
+// logged, and tried again. Only what no waiting ends, seen before it joins, does.
 //
 // It returns nil after a shutdown, also one in which handlers had to be
-// cancelled. Errors: ErrClosed, ErrStuck.
+// cancelled. Errors: ErrClosed, ErrStuck; ErrRedisPermission and ErrRedisMode
+// when it did not join.
 func (c *Consumer) Run(ctx context.Context) error {
 	if !c.begin() {
 		return ErrClosed
@@ -104,13 +106,17 @@ func (c *Consumer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
+	var refused error
 	if c.poller != nil {
 		c.poller.open(context.WithoutCancel(ctx))
+		refused = c.poller.probe(ctx)
 	}
-	c.agent.run(ctx, c.abort)
+	if refused == nil {
+		c.agent.run(ctx, c.abort)
+	}
 	stop()
 	closing.Wait()
-	err := c.awaitShards()
+	err := errors.Join(refused, c.awaitShards())
 	if c.poller != nil {
 		c.poller.close()
 	}

@@ -40,6 +40,8 @@ var passingCodes = map[string]string{
 	"NOREPLICAS":  "the server has too few replicas and takes no writes",
 }
 
+const adviceIsCluster = "this server belongs to a Redis Cluster: set Redis.IsClusterMode"
+
 // fault is what an error of Redis amounts to.
 type fault struct {
 	kind string
@@ -64,7 +66,7 @@ func (s *servers) diagnose(err error, stream string) fault {
 		return fault{faultNotAStream, "something else than a stream lies under the shard's key: move it away"}
 	case "MOVED", "ASK":
 		if !s.clustered() {
-			return fault{faultIsCluster, "this server belongs to a Redis Cluster: set Redis.IsClusterMode"}
+			return fault{faultIsCluster, adviceIsCluster}
 		}
 		return fault{faultRedirects, "the nodes of the cluster disagree about who has the slot"}
 	case "NOGROUP", "UNBLOCKED":
@@ -75,7 +77,7 @@ func (s *servers) diagnose(err error, stream string) fault {
 		return fault{faultPassing, passingCodes[code]}
 	case strings.HasPrefix(rest, "max number of clients"):
 		return fault{faultMaxClients, "raise maxclients of the server, or lower MaxBlockedReaders"}
-	case strings.Contains(rest, "cluster support disabled"):
+	case s.clustered() && strings.Contains(rest, "cluster support disabled"):
 		return fault{faultNoCluster, "this server does not belong to a Redis Cluster: give Redis.Addrs one address, without Redis.IsClusterMode"}
 	}
 	return fault{kind: faultRefused}

@@ -14,7 +14,8 @@ const (
 	// and the watch.
 	controlConnections = 4
 	// pulse is how often a server with readers is asked whether it is there.
-	pulse = time.Second
+	// It has as long to answer before it is called silent.
+	pulse = 500 * time.Millisecond
 )
 
 // node is one server that links lead to. It lives as long as one does.
@@ -109,4 +110,29 @@ func (s *servers) movedAway(ctx context.Context, l *link) bool {
 	defer done()
 	home, err := cluster.MasterForKey(ctx, l.key)
 	return err == nil && home.Options().Addr != l.node.addr
+}
+
+// brisk is a hook that bounds the questions about the cluster. They go to any node,
+// one after the other, and a node that is silent must not keep us from hearing of
+// its successor.
+type brisk struct{}
+
+// DialHook changes nothing.
+func (brisk) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook bounds CLUSTER SLOTS and its like.
+func (brisk) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "cluster" {
+			return next(ctx, cmd)
+		}
+		ctx, done := context.WithTimeout(ctx, pulse)
+		defer done()
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook changes nothing.
+func (brisk) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

@@ -57,11 +57,25 @@ func newServers(o redis.UniversalOptions, maxBlocked int) *servers {
 	if o.MaintNotificationsConfig == nil {
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
-	s := &servers{options: o, shared: redis.NewUniversalClient(&o), maxBlocked: maxBlocked, nodes: map[string]*node{}}
+	s := &servers{options: o, shared: newShared(&o), maxBlocked: maxBlocked, nodes: map[string]*node{}}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.watching.Go(func() { s.watch(ctx) })
 	return s
+}
+
+// newShared makes the client that all shards share.
+func newShared(o *redis.UniversalOptions) redis.UniversalClient {
+	if o.MasterName != "" || len(o.Addrs) < 2 && !o.IsClusterMode {
+		return redis.NewUniversalClient(o)
+	}
+	cluster := o.Cluster()
+	cluster.NewClient = func(opt *redis.Options) *redis.Client {
+		client := redis.NewClient(opt)
+		client.AddHook(brisk{})
+		return client
+	}
+	return redis.NewClusterClient(cluster)
 }
 
 func orDefault(d, fallback time.Duration) time.Duration {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,7 +119,7 @@ func (s *Server) Kill() {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Process.Kill() // ends a frozen process too
 	_ = s.cmd.Wait()
 	s.cmd = nil
 }
@@ -131,3 +132,17 @@ func (s *Server) Restart(args ...string) {
 		s.tb.Fatal(err)
 	}
 }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.tb.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// Freeze stops the process of the server, which breaks no connection; Thaw lets
+// it go on.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw ends Freeze.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }

@@ -1,0 +1,56 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/consumer"
+)
+
+// TestAMissingPermissionIsRefusedAtStart: a member that cannot read would keep
+// shards from those who can. Run names the rules that its user lacks.
+func TestAMissingPermissionIsRefusedAtStart(t *testing.T) {
+	b := newBed(t, 1, steady)
+	ctx := context.Background()
+	for _, tc := range []struct {
+		name  string
+		rules []any
+		want  []string
+	}{
+		{"a command", []any{"~*", "+@all", "-xpending"}, []string{"ACL SETUSER plain +xpending"}},
+		{"the read", []any{"~*", "+@all", "-xreadgroup"}, []string{"ACL SETUSER plain +xreadgroup"}},
+		{"several", []any{"~*", "+@all", "-xack", "-xclaim", "-xrange"}, []string{"+xack", "+xclaim", "+xrange"}},
+		{"a subcommand", []any{"~*", "+@all", "-xinfo|groups"}, []string{"ACL SETUSER plain +xinfo|groups"}},
+		{"the keys", []any{"~other:*", "+@all"}, []string{"ACL SETUSER plain ~orders:*"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			args := append([]any{"ACL", "SETUSER", "plain", "reset", "on", ">secret"}, tc.rules...)
+			if err := b.redis.Do(ctx, args...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			cfg := b.config("a", func(context.Context, consumer.Record) error { return nil })
+			cfg.Redis.Username, cfg.Redis.Password = "plain", "secret"
+			c, err := consumer.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, done := context.WithTimeout(ctx, 10*time.Second)
+			defer done()
+			err = c.Run(ctx)
+			if !errors.Is(err, consumer.ErrRedisPermission) {
+				t.Fatalf("Run returned %v", err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the refusal does not name %q: %v", want, err)
+				}
+			}
+		})
+	}
+	if n := len(b.redis.XInfoConsumers(ctx, key(0), group).Val()); n != 0 {
+		t.Errorf("the look at Redis made %d consumers", n)
+	}
+}
