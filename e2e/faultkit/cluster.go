@@ -1,0 +1,200 @@
+package faultkit
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	clusterMasters = 3
+	slotCount      = 16384
+	// nodeTimeout is how long a node is missed before its replica takes over. A
+	// shorter one makes failovers out of a busy test machine's hiccups.
+	nodeTimeout = 2 * time.Second
+	// wholeTimeout is how long a cluster may take to agree on itself.
+	wholeTimeout = 60 * time.Second
+)
+
+// form starts the nodes and makes a cluster of them: three masters that share
+// the slots evenly, with a replica each unless they are behind proxies.
+func (s *Server) form(program string, args []string, proxied bool) {
+	s.tb.Helper()
+	args = append(args,
+		"--cluster-node-timeout", strconv.Itoa(int(nodeTimeout.Milliseconds())),
+		"--cluster-replica-validity-factor", "0",
+		// A master that has given all its slots away stays a master.
+		"--cluster-allow-replica-migration", "no",
+		"--repl-diskless-sync-delay", "0")
+	count := 2 * clusterMasters
+	if proxied {
+		count = clusterMasters
+	}
+	s.Nodes = make([]*Node, count)
+	if proxied {
+		s.Proxies = make([]*Proxy, count)
+	}
+	for i := range s.Nodes {
+		own := slices.Clone(args)
+		if proxied {
+			s.Proxies[i] = NewProxy(s.tb, "")
+			own = append(own, "--cluster-announce-ip", "127.0.0.1",
+				"--cluster-announce-port", strconv.Itoa(port(s.tb, s.Proxies[i].Addr)))
+		}
+		s.Nodes[i] = startNode(s.tb, program, true, own...)
+		if proxied {
+			s.Proxies[i].SetTarget(s.Nodes[i].Addr)
+		}
+	}
+	ctx := s.ctx()
+	for i, n := range s.Nodes {
+		if i < clusterMasters {
+			must(s.tb, n.Client.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slotCount/clusterMasters, (i+1)*slotCount/clusterMasters-1).Err())
+		}
+		must(s.tb, n.Client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
+	}
+	first := s.Nodes[0]
+	for i, n := range s.Nodes[1:] {
+		addr := n.Addr
+		if proxied {
+			addr = s.Proxies[i+1].Addr
+		}
+		host, hostPort, err := net.SplitHostPort(addr)
+		must(s.tb, err)
+		must(s.tb, first.Client.Do(ctx, "CLUSTER", "MEET", host, hostPort, n.busPort).Err())
+	}
+	s.awaitKnown()
+	for i, n := range s.Nodes[min(clusterMasters, len(s.Nodes)):] {
+		must(s.tb, n.Client.Do(ctx, "CLUSTER", "REPLICATE", s.Nodes[i].id(ctx)).Err())
+	}
+	s.awaitWhole()
+}
+
+// awaitKnown waits until every node knows every other.
+func (s *Server) awaitKnown() {
+	s.tb.Helper()
+	Eventually(s.tb, wholeTimeout, "the nodes of the cluster know each other", func() bool {
+		for _, n := range s.Nodes {
+			if !strings.Contains(n.Client.ClusterInfo(s.ctx()).Val(), fmt.Sprintf("cluster_known_nodes:%d\r\n", len(s.Nodes))) ||
+				strings.Contains(n.Client.ClusterNodes(s.ctx()).Val(), "handshake") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// awaitWhole waits until every node that runs sees all slots served and every
+// replica that runs follows its master.
+func (s *Server) awaitWhole() {
+	s.tb.Helper()
+	Eventually(s.tb, wholeTimeout, "the cluster is whole", func() bool {
+		ctx := s.ctx()
+		for _, n := range s.Nodes {
+			if !n.Runs() {
+				continue
+			}
+			info := n.Client.ClusterInfo(ctx).Val()
+			if !strings.Contains(info, "cluster_slots_ok:16384") || !strings.Contains(info, "cluster_state:ok") {
+				return false
+			}
+			if !n.master(ctx) && !strings.Contains(n.Client.Info(ctx, "replication").Val(), "master_link_status:up") {
+				return false
+			}
+		}
+		return len(s.Masters()) == clusterMasters
+	})
+	// The client asks who is master once a minute only, also when one is dead.
+	if c, ok := s.Client.(*redis.ClusterClient); ok {
+		c.ReloadState(s.ctx())
+	}
+}
+
+// master reports whether the node says that it is one.
+func (n *Node) master(ctx context.Context) bool {
+	return strings.Contains(n.Client.Info(ctx, "replication").Val(), "role:master")
+}
+
+// id is the node's id in its cluster.
+func (n *Node) id(ctx context.Context) string {
+	n.tb.Helper()
+	id, err := n.Client.Do(ctx, "CLUSTER", "MYID").Text()
+	must(n.tb, err)
+	return id
+}
+
+// Owner returns the node that serves a key.
+func (s *Server) Owner(key string) *Node {
+	s.tb.Helper()
+	if !s.Kind.Clustered {
+		return s.Nodes[0]
+	}
+	var owner *Node
+	Eventually(s.tb, wholeTimeout, "somebody serves "+key, func() bool {
+		for _, n := range s.Masters() {
+			// Another node answers MOVED, and one without the key's slot CLUSTERDOWN.
+			if err := n.Client.Exists(s.ctx(), key).Err(); err == nil {
+				owner = n
+				return true
+			}
+		}
+		return false
+	})
+	return owner
+}
+
+// Failover makes a replica take over from its master without losing anything,
+// as CLUSTER FAILOVER does.
+func (s *Server) Failover(master *Node) {
+	s.tb.Helper()
+	replica := s.replicaOf(master)
+	must(s.tb, replica.Client.Do(s.ctx(), "CLUSTER", "FAILOVER").Err())
+	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool {
+		return replica.master(s.ctx()) && !master.master(s.ctx())
+	})
+	s.awaitWhole()
+}
+
+// KillMaster kills a master and waits until its replica serves the slots. What
+// had not reached the replica is lost with it.
+func (s *Server) KillMaster(master *Node) {
+	s.tb.Helper()
+	replica := s.replicaOf(master)
+	master.Kill()
+	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool { return replica.master(s.ctx()) })
+	s.awaitWhole()
+}
+
+// replicaOf returns a running replica of a master.
+func (s *Server) replicaOf(master *Node) *Node {
+	s.tb.Helper()
+	ctx := s.ctx()
+	follows := "master_port:" + strconv.Itoa(port(s.tb, master.Addr)) + "\r\n"
+	for _, n := range s.Nodes {
+		if n != master && n.Runs() && strings.Contains(n.Client.Info(ctx, "replication").Val(), follows) {
+			return n
+		}
+	}
+	s.tb.Fatalf("%s has no replica", master.Addr)
+	return nil
+}
+
+// pastProxies dials the node behind a proxy where the proxy is named.
+func (s *Server) pastProxies() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	behind := map[string]string{}
+	for i, p := range s.Proxies {
+		behind[p.Addr] = s.Nodes[i].Addr
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if direct, ok := behind[addr]; ok {
+			addr = direct
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+}
