@@ -18,31 +18,35 @@ import (
 type bench struct {
 	settings
 
-	server        *server
+	redis         *fleet
 	serverVersion string
 	coord         *coordinator
 	// admin fills, checks and removes streams.
-	admin *redis.Client
+	admin redis.UniversalClient
 	// jobs counts the streams that were made, so that each has a name of its own.
 	jobs int
 }
 
 func newBench(ctx context.Context, s settings) (*bench, error) {
-	server, err := startServer(ctx, s.aof)
+	fleet, err := startFleet(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	coord, err := newCoordinator(ctx, protocol.Timings{})
 	if err != nil {
-		return nil, errors.Join(err, server.close())
+		return nil, errors.Join(err, fleet.close())
 	}
-	b := &bench{settings: s, server: server, coord: coord, admin: newClient(server.addr, 4)}
-	b.serverVersion = b.admin.InfoMap(ctx, "server").Item("Server", "redis_version")
+	b := &bench{settings: s, redis: fleet, coord: coord, admin: fleet.client(4)}
+	first := newClient(fleet.nodes[0].addr)
+	b.serverVersion = first.InfoMap(ctx, "server").Item("Server", "redis_version")
+	if err := first.Close(); err != nil {
+		return nil, errors.Join(err, b.close(ctx))
+	}
 	return b, nil
 }
 
 func (b *bench) close(ctx context.Context) error {
-	return errors.Join(b.coord.close(ctx), b.admin.Close(), b.server.close())
+	return errors.Join(b.coord.close(ctx), b.admin.Close(), b.redis.close())
 }
 
 // compareProfiled is compare under the profiles that were asked for.

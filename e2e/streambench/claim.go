@@ -13,7 +13,7 @@ import (
 // rawCount records at a time whatever their idle time, one XACK for all of them.
 func claimReader() reader {
 	return reader{name: "raw", layout: plainLayout, start: func(ctx context.Context, s *stream, handle func(int)) (func() error, error) {
-		client := newClient(s.b.server.addr, len(s.keys)+1)
+		client := s.b.redis.client(len(s.keys) + 1)
 		errs := make([]error, len(s.keys))
 		var running sync.WaitGroup
 		for i, key := range s.keys {
@@ -26,7 +26,7 @@ func claimReader() reader {
 	}}
 }
 
-func claimLoop(ctx context.Context, client *redis.Client, key string, handle func(int)) error {
+func claimLoop(ctx context.Context, client redis.UniversalClient, key string, handle func(int)) error {
 	ids := make([]string, 0, rawCount)
 	for start := "0-0"; ; {
 		found, next, err := client.XAutoClaim(ctx, &redis.XAutoClaimArgs{

@@ -52,7 +52,7 @@ func rscReader(name string, lanes int) reader {
 func rscConfig(s *stream, lanes int, handle func(int)) consumer.Config {
 	cfg := consumer.Config{
 		Transport: line{s.b.coord, s.prefix, group}, Stream: s.prefix, Group: group, MemberID: "bench",
-		Redis:  redis.UniversalOptions{Addrs: []string{s.b.server.addr}},
+		Redis:  s.b.redis.options(),
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: func(_ context.Context, r consumer.Record) error {
 			handle(indexOf(r.Values[payloadField]))
@@ -80,7 +80,7 @@ func startConsumer(ctx context.Context, cfg consumer.Config) (func() error, erro
 // XACK for all of them, or one each.
 func loopReader(name string, count int64, ackEach bool) reader {
 	return reader{name: name, layout: plainLayout, start: func(ctx context.Context, s *stream, handle func(int)) (func() error, error) {
-		client := newClient(s.b.server.addr, len(s.keys)+1)
+		client := s.b.redis.client(len(s.keys) + 1)
 		ctx, cancel := context.WithCancel(ctx)
 		errs := make([]error, len(s.keys))
 		var running sync.WaitGroup
@@ -95,7 +95,7 @@ func loopReader(name string, count int64, ackEach bool) reader {
 	}}
 }
 
-func readLoop(ctx context.Context, client *redis.Client, key string, count int64, ackEach bool, handle func(int)) error {
+func readLoop(ctx context.Context, client redis.UniversalClient, key string, count int64, ackEach bool, handle func(int)) error {
 	// A command that is broken off would leave the run in doubt.
 	commands := context.WithoutCancel(ctx)
 	ids := make([]string, 0, count)
@@ -137,7 +137,7 @@ func readLoop(ctx context.Context, client *redis.Client, key string, count int64
 func watermillReader() reader {
 	return reader{name: "watermill", layout: watermillLayout, start: func(ctx context.Context, s *stream, handle func(int)) (func() error, error) {
 		// Reads block in the pool, and acknowledgements and claims need connections too.
-		client := newClient(s.b.server.addr, 3*len(s.keys)+2)
+		client := s.b.redis.client(3*len(s.keys) + 2)
 		subscriber, err := redisstream.NewSubscriber(redisstream.SubscriberConfig{
 			Client: client, ConsumerGroup: group, Consumer: "bench", DisableIndefiniteInitialBlock: true,
 		}, watermill.NopLogger{})

@@ -40,7 +40,11 @@ const (
 var crashTimings = protocol.Timings{HeartbeatInterval: 300 * time.Millisecond, Lease: 3 * time.Second, RebalanceTimeout: 5 * time.Second}
 
 // victimConfig is what a victim has to know.
-type victimConfig struct{ Coordinator, Redis, Stream string }
+type victimConfig struct {
+	Coordinator, Stream string
+	Redis               []string
+	Cluster             bool
+}
 
 // victim consumes until it is killed. It writes the number of each record to its
 // standard output before the record can be acknowledged, so that what it handled
@@ -52,7 +56,7 @@ func victim(config string) error {
 	}
 	c, err := consumer.New(consumer.Config{
 		Coordinators: []string{v.Coordinator}, Stream: v.Stream, Group: group, MemberID: victimID,
-		Redis:  redis.UniversalOptions{Addrs: []string{v.Redis}},
+		Redis:  redis.UniversalOptions{Addrs: v.Redis, IsClusterMode: v.Cluster},
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: func(_ context.Context, r consumer.Record) error {
 			var number [indexBytes]byte
@@ -100,7 +104,7 @@ func (b *bench) crash(ctx context.Context, records int) (_ sample, err error) {
 	defer func() { err = errors.Join(err, stopServing()) }()
 
 	l := newLedger(records, keysPerRun, nil)
-	v, err := startVictim(ctx, victimConfig{url, b.server.addr, s.prefix}, func(i int) { l.handle(i, nil) })
+	v, err := startVictim(ctx, victimConfig{Coordinator: url, Stream: s.prefix, Redis: b.redis.options().Addrs, Cluster: b.cluster}, func(i int) { l.handle(i, nil) })
 	if err != nil {
 		return sample{}, err
 	}

@@ -40,6 +40,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Bounds of the settings.
@@ -68,6 +70,8 @@ type settings struct {
 	trickle time.Duration
 	// aof lets the server write an append-only file, synced every second.
 	aof bool
+	// cluster takes a Redis Cluster of clusterNodes nodes in place of one server.
+	cluster bool
 	// only restricts the cases to those whose name it matches; nil means all.
 	only *regexp.Regexp
 	// gate makes a missed target an error.
@@ -77,7 +81,14 @@ type settings struct {
 	cpuProfile, memProfile string
 }
 
+// silence is where the client library's own log goes: it remarks on connections
+// that are closed while it refreshes its map of a Cluster.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
 func main() {
+	redis.SetLogger(silence{})
 	if address, ok := os.LookupEnv(victimEnv); ok {
 		// We are the member that a crash case started in order to kill it.
 		if err := victim(address); err != nil {
@@ -145,6 +156,7 @@ func parse(args []string) (settings, error) {
 	flags.Func("payloads", "payload sizes to try in bytes, such as 200,4096 (the default)", list(&s.payloads))
 	flags.DurationVar(&s.trickle, "trickle", 3*time.Second, "how long one run of the latency lasts")
 	flags.BoolVar(&s.aof, "aof", false, "let the server write an append-only file, synced every second")
+	flags.BoolVar(&s.cluster, "cluster", false, "take a Redis Cluster of three nodes in place of one server")
 	flags.StringVar(&only, "only", "", "run only the cases whose name this regular expression matches")
 	flags.BoolVar(&s.gate, "gate", false, "fail when a target is missed")
 	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the whole run to this file")

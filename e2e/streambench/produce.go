@@ -96,7 +96,7 @@ func (b *bench) produce(ctx context.Context, w writer, shards, records, payload 
 func openProducer(ctx context.Context, s *stream) (*producer.Producer, func() error, error) {
 	p, err := producer.New(producer.Config{ //nolint:contextcheck // it ends with Close, not with a context
 		Transport: line{s.b.coord, s.prefix, group}, Stream: s.prefix, Group: group,
-		Redis:  redis.UniversalOptions{Addrs: []string{s.b.server.addr}},
+		Redis:  s.b.redis.options(),
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -191,7 +191,7 @@ func xadd(l *load) *redis.XAddArgs {
 
 func rawSync(name string, callers int) writer {
 	return writer{name, func(ctx context.Context, s *stream) (func(context.Context, []load) error, func() error, error) {
-		client := newClient(s.b.server.addr, callers)
+		client := s.b.redis.client(callers)
 		return func(ctx context.Context, loads []load) error {
 			return inParallel(loads, callers, func(l load) error { return client.XAdd(ctx, xadd(&l)).Err() })
 		}, client.Close, client.Ping(ctx).Err()
@@ -201,7 +201,7 @@ func rawSync(name string, callers int) writer {
 // rawPipelined is the ceiling: one pipeline after the other on one connection.
 func rawPipelined() writer {
 	return writer{"raw", func(ctx context.Context, s *stream) (func(context.Context, []load) error, func() error, error) {
-		client := newClient(s.b.server.addr, 1)
+		client := s.b.redis.client(1)
 		return func(ctx context.Context, loads []load) error {
 			for len(loads) > 0 {
 				n := min(rawPipeline, len(loads))
@@ -221,7 +221,7 @@ func rawPipelined() writer {
 
 func watermillWriter() writer {
 	return writer{"watermill", func(ctx context.Context, s *stream) (func(context.Context, []load) error, func() error, error) {
-		client := newClient(s.b.server.addr, 1)
+		client := s.b.redis.client(1)
 		publisher, err := redisstream.NewPublisher(redisstream.PublisherConfig{Client: client}, watermill.NopLogger{})
 		if err != nil {
 			return nil, nil, errors.Join(err, client.Close())

@@ -133,10 +133,14 @@ over all rounds; disorder counts records that were begun before, or beside, an o
 }
 
 func persistence(s settings) string {
+	text := "nothing saved"
 	if s.aof {
-		return "append-only file, synced every second"
+		text = "append-only file, synced every second"
 	}
-	return "nothing saved"
+	if s.cluster {
+		text += fmt.Sprintf(", a cluster of %d nodes", clusterNodes)
+	}
+	return text
 }
 
 func printFigures(out io.Writer, results []result) error {

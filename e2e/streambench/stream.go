@@ -67,7 +67,13 @@ func (b *bench) newStream(ctx context.Context, shards, records, payload int) (*s
 // remove deletes the stream at once: a server that frees memory in the
 // background would disturb the next run.
 func (s *stream) remove(ctx context.Context) error {
-	return s.b.admin.Del(ctx, s.keys...).Err()
+	_, err := s.b.admin.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, key := range s.keys {
+			pipe.Del(ctx, key)
+		}
+		return nil
+	})
+	return err
 }
 
 // key returns the partition key of record i, shard the Redis key of its shard.
