@@ -68,7 +68,7 @@ type outcome struct {
 
 func newAgent(cfg *Config, transport Transport, lifecycle Lifecycle, g *gate, o *observing) (*agent, error) {
 	state, err := member.New(member.Config{
-		MemberID: cfg.MemberID, MemberName: cfg.MemberName, MaxConcurrency: 1, MaxWait: cfg.MaxWait,
+		MemberID: cfg.MemberID, MemberName: cfg.MemberName, MaxConcurrency: cfg.handlers(), MaxWait: cfg.MaxWait,
 	})
 	if err != nil {
 		return nil, err

@@ -24,6 +24,10 @@ const (
 	DefaultAckInterval     = 10 * time.Millisecond
 	DefaultShutdownTimeout = 25 * time.Second
 	DefaultMaxWait         = 10 * time.Second
+	DefaultConcurrency     = 16
+	// DefaultMaxInFlight and DefaultMaxInFlightBytes are those of Config.
+	DefaultMaxInFlight      = 1024
+	DefaultMaxInFlightBytes = 64 << 20
 	// DefaultMaxBlockedReaders is that of Config.MaxBlockedReaders.
 	DefaultMaxBlockedReaders = 512
 
@@ -31,6 +35,8 @@ const (
 	maxBlockTime    = time.Minute
 	maxBlockedLimit = 65_536
 	maxAckInterval  = 10 * time.Second
+	maxConcurrency  = 10_000
+	maxMaxInFlight  = 1_000_000
 	maxCoordinators = 64
 )
 
@@ -91,6 +97,44 @@ type Config struct {
 	// refused, since groups are read from masters.
 	Redis redis.UniversalOptions
 
+	// Concurrency is how many handlers run at the same time at most, for all shards
+	// of this member together. Shards take turns.
+	//
+	// Defaults to 16, at most 10,000.
+	Concurrency int
+	// OrderBy returns the key whose records are handled one after the other, in the
+	// order of their ids. Records of other keys are handled beside them. It is
+	// called once for each record that was read, and must give the same key for the
+	// same record.
+	//
+	// Defaults to Record.Key. Records of a shard without a key are kept in order
+	// like those of one key: a function that returns Record.ID handles each record
+	// for itself.
+	OrderBy func(Record) string
+	// MaxInFlight bounds the records that this member has read and not finished, in
+	// all shards together; those that wait for another attempt, and those behind
+	// them, count. Reading pauses at the bound. Each shard may have one record
+	// whatever the bound is, and half of the bound is shared out evenly.
+	//
+	// Defaults to 1,024, at most 1,000,000.
+	MaxInFlight int
+	// MaxInFlightBytes bounds the names and values of these records in the same
+	// way. A record that is larger than the bound passes alone. Sizes are known
+	// after a read only: each shard expects what it has seen lately, so a stream
+	// whose records grow all of a sudden may exceed the bound by one read for each
+	// shard.
+	//
+	// Defaults to 64 MiB.
+	MaxInFlightBytes int64
+	// Retry says how a record is tried again whose handler failed.
+	Retry Retry
+	// DeadLetter says what becomes of records that cannot be handled.
+	//
+	// Defaults to trying again for ever: no record is dropped. Since order is kept,
+	// records of the same key wait, and so does the shard once what waits fills
+	// MaxInFlight.
+	DeadLetter DeadLetter
+
 	// BatchSize is how many records one read takes from a shard at most.
 	//
 	// Defaults to 100, at most 10,000.
@@ -139,6 +183,16 @@ func (c Config) withDefaults() Config {
 	if c.MemberID == "" {
 		c.MemberID = defaultMemberID()
 	}
+	if c.Concurrency == 0 {
+		c.Concurrency = DefaultConcurrency
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = DefaultMaxInFlight
+	}
+	if c.MaxInFlightBytes == 0 {
+		c.MaxInFlightBytes = DefaultMaxInFlightBytes
+	}
+	c.Retry = c.Retry.withDefaults(c.DeadLetter.Enabled)
 	if c.BatchSize == 0 {
 		c.BatchSize = DefaultBatchSize
 	}
@@ -171,6 +225,15 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// handlers returns how many handlers run at most; an application that reads for
+// itself counts as one.
+func (c *Config) handlers() int {
+	if c.Handler == nil {
+		return 1
+	}
+	return c.Concurrency
+}
+
 // validate joins all complaints about a Config that has its defaults.
 func (c *Config) validate() error {
 	var bad []error
@@ -200,6 +263,29 @@ func (c *Config) validate() error {
 		complain("Handler: is nil, set it, or set Lifecycle to read for yourself")
 	case c.Handler != nil && c.Lifecycle != nil:
 		complain("Lifecycle: Handler is set too, use one of them")
+	}
+	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
+		complain("Concurrency: is %d, must be between 1 and %d", c.Concurrency, maxConcurrency)
+	}
+	if c.MaxInFlight < 1 || c.MaxInFlight > maxMaxInFlight {
+		complain("MaxInFlight: is %d, must be between 1 and %d", c.MaxInFlight, maxMaxInFlight)
+	}
+	if c.MaxInFlightBytes < 1 {
+		complain("MaxInFlightBytes: is %d, must be at least 1", c.MaxInFlightBytes)
+	}
+	within("Retry.First", c.Retry.First, time.Millisecond, maxRetryPause)
+	within("Retry.Last", c.Retry.Last, c.Retry.First, maxRetryPause)
+	if !(c.Retry.Jitter <= 1) {
+		complain("Retry.Jitter: is %g, must be at most 1", c.Retry.Jitter)
+	}
+	switch n := c.Retry.MaxDeliveries; {
+	case n < 0 || n > maxMaxDeliveries:
+		complain("Retry.MaxDeliveries: is %d, must be between 1 and %d", n, maxMaxDeliveries)
+	case n > 0 && !c.DeadLetter.Enabled:
+		complain("Retry.MaxDeliveries: is %d, and there is nowhere to move a record to after that: set DeadLetter.Enabled too", n)
+	}
+	if c.DeadLetter.MaxLen < 0 {
+		complain("DeadLetter.MaxLen: is %d, must not be negative", c.DeadLetter.MaxLen)
 	}
 	if c.BatchSize < 1 || c.BatchSize > maxBatchSize {
 		complain("BatchSize: is %d, must be between 1 and %d", c.BatchSize, maxBatchSize)

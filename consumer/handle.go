@@ -7,91 +7,114 @@ import (
 	"time"
 )
 
-// handleAll handles records in order until reading stops. What is left then
-// stays pending, for the next owner.
-func (w *worker) handleAll(ctx context.Context, batch []Record) {
-	if len(batch) == 0 {
-		return
+// gateRetry is the pause of a record while the lease is over and we are about to
+// be told.
+const gateRetry = 10 * time.Millisecond
+
+// attempt works on the entry in front of a lane: it calls the handler, or moves
+// the record to the dead-letter stream.
+func (w *worker) attempt(ctx context.Context, e *entry) verdict {
+	if !w.mayWork(ctx) {
+		return verdict{again: true, after: gateRetry}
 	}
-	w.mu.Lock()
-	w.inHand += len(batch)
-	if last := batch[len(batch)-1].ID; parseID(w.row.LastDeliveredID).less(parseID(last)) {
-		w.row.LastDeliveredID = last
+	if e.doom == nil && w.exhausted(e) {
+		e.doom = errNeverEnded
 	}
-	w.row.UpdatedAt = time.Now().UTC().Format(time.RFC3339Nano)
-	w.mu.Unlock()
-	left := len(batch)
-	for i := range batch {
-		if !w.mayWork(ctx) || !w.handle(ctx, batch[i]) {
-			break
+	if e.doom != nil {
+		return w.bury(ctx, e)
+	}
+	if !e.owed {
+		// Before the handler begins, or one that ends the process would not count.
+		there, err := w.raise(ctx, e)
+		switch {
+		case err != nil:
+			return verdict{again: true, after: e.trouble.pause()}
+		case !there:
+			// It was acknowledged or deleted since it was claimed.
+			return verdict{}
+		case !w.mayWork(ctx):
+			return verdict{again: true, after: gateRetry}
 		}
-		left--
-		w.mu.Lock()
-		w.inHand--
-		w.mu.Unlock()
 	}
-	w.mu.Lock()
-	w.inHand -= left
-	w.mu.Unlock()
-	if left > 0 {
-		// They were read and not handled: if the tenure goes on after all, they
-		// are found on the pending list.
-		w.sweepAt = time.Time{}
+	e.owed, e.recovered = false, false
+	if e.suspect {
+		w.p.stats.suspects.Add(1)
 	}
+	begun := time.Now()
+	err := w.call(ctx, e.Record)
+	if w.p.observing != nil {
+		notify(w.p.observing, Observer.Handled, HandledEvent{
+			Shard: w.shard, ID: e.ID, Key: e.Key, Duration: time.Since(begun),
+			Lag: begun.Sub(time.UnixMilli(int64(e.id.ms))), Deliveries: e.Deliveries, Err: err, //nolint:gosec // ids are times
+		})
+	}
+	return w.judge(ctx, e, err)
 }
 
-// handle calls the handler until it returns nil. It reports false when the
-// record was not handled because work must end.
-func (w *worker) handle(ctx context.Context, r Record) bool {
-	trouble := handlerBackoff()
-	for attempt := 1; ; attempt++ {
-		err := w.call(ctx, r)
-		if lost(ctx) {
-			// It may be somebody else's record by now.
-			return false
-		}
-		if err == nil {
-			w.p.stats.handled.Add(1)
-			if id := parseID(r.ID); w.committed.less(id) {
-				w.committed = id
-			}
-			w.acks.add(r.ID)
-			return true
-		}
-		w.p.stats.failed.Add(1)
-		if w.stopping(ctx) {
-			w.log.Warn("a record was not handled before its shard was let go of", slog.String("id", r.ID), slog.Any("err", err))
-			return false
-		}
-		pause := trouble.pause()
-		attrs := []any{slog.String("id", r.ID), slog.Int("attempt", attempt), slog.Duration("retry_in", pause), slog.Any("err", err)}
-		if p, ok := err.(*PanicError); ok { //nolint:errorlint // only the panic of this very call has a stack worth showing
-			attrs = append(attrs, slog.String("stack", string(p.Stack)))
-		}
-		w.log.Warn("the handler failed", attrs...)
-		if !w.sleep(ctx, pause) || !w.mayWork(ctx) {
-			return false
-		}
+// judge decides what becomes of a record after its handler has returned.
+func (w *worker) judge(ctx context.Context, e *entry, err error) verdict {
+	if lost(ctx) {
+		// It may be somebody else's record by now.
+		return verdict{}
 	}
+	if err == nil {
+		w.p.stats.handled.Add(1)
+		if e.suspect {
+			w.acknowledge(ctx, e)
+		} else {
+			w.acks.add(e.ID)
+		}
+		return verdict{}
+	}
+	w.p.stats.failed.Add(1)
+	if e.suspect {
+		// It ends, as it turns out.
+		e.suspect = false
+	}
+	if ctx.Err() != nil {
+		// We cut it short, which is not its fault: the delivery does not count.
+		e.owed = true
+		w.log.Warn("a record was not handled before its shard was let go of", slog.String("id", e.ID), slog.Any("err", err))
+		return verdict{again: true}
+	}
+	e.failures++
+	retry := &w.p.cfg.Retry
+	if w.p.cfg.DeadLetter.Enabled && (isRejected(err) || e.Deliveries >= retry.MaxDeliveries) {
+		e.doom = err
+		return w.bury(ctx, e)
+	}
+	pause := retry.pauseAfter(err, e.failures)
+	w.p.stats.retried.Add(1)
+	notify(w.p.observing, Observer.Retried, RetriedEvent{Shard: w.shard, ID: e.ID, Deliveries: e.Deliveries, In: pause, Err: err})
+	attrs := []any{slog.String("id", e.ID), slog.Int("deliveries", e.Deliveries), slog.Duration("retry_in", pause), slog.Any("err", err)}
+	if p, ok := err.(*PanicError); ok { //nolint:errorlint // only the panic of this very call has a stack worth showing
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
+	}
+	w.log.Warn("the handler failed", attrs...)
+	return verdict{again: true, after: pause}
 }
 
 // call calls the handler once; a panic is an error.
 func (w *worker) call(ctx context.Context, r Record) (err error) {
-	w.setBusy(true)
 	defer func() {
-		w.setBusy(false)
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
 	return w.p.cfg.Handler(ctx, r)
 }
 
-func (w *worker) setBusy(busy bool) {
-	w.mu.Lock()
-	w.busy = busy
-	w.mu.Unlock()
+// orderKey returns what the order of a record is kept by.
+func (w *worker) orderKey(r *Record) (key string) {
+	orderBy := w.p.cfg.OrderBy
+	if orderBy == nil {
+		return r.Key
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			w.log.Error("OrderBy panicked: the partition key is taken", slog.String("id", r.ID), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			key = r.Key
+		}
+	}()
+	return orderBy(*r)
 }

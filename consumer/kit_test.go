@@ -223,44 +223,52 @@ func (r *running) stop() {
 }
 
 // journal keeps what handlers saw, and watches over the promises: never two
-// handlers of one shard at a time, and order within a shard.
+// handlers of one key in a shard at a time, and order within such a lane.
 type journal struct {
 	mu      sync.Mutex
 	records []consumer.Record
 	count   map[string]int
-	active  map[int]string
-	last    map[int]string
+	active  map[laneID]string
+	last    map[laneID]string
 	wrong   []string
 }
 
+// laneID names the records that are kept in order.
+type laneID struct {
+	shard int
+	key   string
+}
+
 func newJournal() *journal {
-	return &journal{count: map[string]int{}, active: map[int]string{}, last: map[int]string{}}
+	return &journal{count: map[string]int{}, active: map[laneID]string{}, last: map[laneID]string{}}
 }
 
 func (l *journal) begin(who string, r consumer.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if other, busy := l.active[r.Shard]; busy {
-		l.wrong = append(l.wrong, fmt.Sprintf("shard %d is handled by %s and %s", r.Shard, other, who))
+	lane := laneID{r.Shard, r.Key}
+	if other, busy := l.active[lane]; busy {
+		l.wrong = append(l.wrong, fmt.Sprintf("%v is handled by %s and %s", lane, other, who))
 	}
-	l.active[r.Shard] = who
+	l.active[lane] = who
 	id := fmt.Sprintf("%d/%s", r.Shard, r.ID)
-	if l.count[id] == 0 && !idLess(l.last[r.Shard], r.ID) {
-		l.wrong = append(l.wrong, fmt.Sprintf("shard %d: %s after %s", r.Shard, r.ID, l.last[r.Shard]))
+	if l.count[id] == 0 && !idLess(l.last[lane], r.ID) {
+		l.wrong = append(l.wrong, fmt.Sprintf("%v: %s after %s", lane, r.ID, l.last[lane]))
 	}
 }
 
 func (l *journal) finish(r consumer.Record, handled bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.active, r.Shard)
+	lane := laneID{r.Shard, r.Key}
+	delete(l.active, lane)
 	if !handled {
 		return
 	}
 	l.records = append(l.records, r)
 	l.count[fmt.Sprintf("%d/%s", r.Shard, r.ID)]++
-	if idLess(l.last[r.Shard], r.ID) {
-		l.last[r.Shard] = r.ID
+	if idLess(l.last[lane], r.ID) {
+		l.last[lane] = r.ID
 	}
 }
 

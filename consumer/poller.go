@@ -23,6 +23,7 @@ type poller struct {
 
 	servers *servers
 	acker   *acker
+	pool    *pool
 	running sync.WaitGroup
 	stop    context.CancelFunc
 
@@ -43,6 +44,7 @@ func newPoller(cfg *Config, g *gate, o *observing) *poller {
 func (p *poller) open(ctx context.Context) {
 	p.servers = newServers(p.cfg.Redis, p.cfg.MaxBlockedReaders)
 	p.acker = newAcker(p.servers, p.cfg, p.gate, p.log, &p.stats, p.observing)
+	p.pool = newPool(p.cfg.Concurrency, p.cfg.MaxInFlight, p.cfg.MaxInFlightBytes)
 	ctx, p.stop = context.WithCancel(ctx)
 	p.running.Go(func() { p.acker.run(ctx) })
 }
@@ -52,11 +54,15 @@ func (p *poller) close() {
 	p.stop()
 	p.servers.close()
 	p.running.Wait()
+	p.mu.Lock()
+	stuck := len(p.workers) > 0
+	p.mu.Unlock()
+	p.pool.close(!stuck)
 }
 
 // Assigned starts the shard's worker.
 func (p *poller) Assigned(ctx context.Context, s Shard) {
-	w := newWorker(p, s)
+	w := newWorker(ctx, p, s)
 	p.mu.Lock()
 	p.workers[s.Index] = w
 	p.mu.Unlock()
@@ -64,7 +70,7 @@ func (p *poller) Assigned(ctx context.Context, s Shard) {
 	go w.run(ctx)
 }
 
-// Revoked lets the worker finish the record in hand, and returns when it has.
+// Revoked lets the handlers that run finish, and returns when they have.
 func (p *poller) Revoked(ctx context.Context, s Shard) { p.end(context.WithoutCancel(ctx), s) }
 
 // Lost waits until the worker has dropped everything; its context has ended.
@@ -91,13 +97,8 @@ func (p *poller) progress() (rows []protocol.ShardProgress, idle int) {
 	}
 	p.mu.Unlock()
 	slices.SortFunc(workers, func(a, b *worker) int { return a.shard.Index - b.shard.Index })
-	idle = 1
 	for _, w := range workers {
-		row, busy := w.progress()
-		rows = append(rows, row)
-		if busy {
-			idle = 0
-		}
+		rows = append(rows, w.progress())
 	}
-	return rows, idle
+	return rows, p.pool.limit - p.pool.busy()
 }

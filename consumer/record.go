@@ -15,23 +15,31 @@ type Record struct {
 	ID string
 	// Key is the partition key, empty in a record that carries none.
 	Key string
-	// Values are the record's fields, KeyField included. They belong to the
-	// handler.
+	// Values are the record's fields, KeyField included. A handler may keep them,
+	// but not change them: it gets the same map when the record is tried again, and
+	// a dead letter is made from it.
 	Values map[string]string
 	// Token is the fencing token of the shard: it rises with each new owner.
 	Token int64
-	// Deliveries counts how often Redis has handed the record out, this time
-	// included: 1 for a new record, more for one that an earlier owner, or an
-	// earlier life of this one, left unacknowledged.
+	// Deliveries counts how often a handler has begun with the record, this time
+	// included, whether or not it came to an end. It is kept in Redis: 1 for a new
+	// record, more for one that failed here, or that an earlier owner, or an earlier
+	// life of this one, left unacknowledged. A record that a member had merely read
+	// when it let go in order does not count for it; of one that ended without a
+	// goodbye it does.
 	Deliveries int
 }
 
-// Handler handles one record. Handlers of different shards run at the same time;
-// those of one shard one after the other, in order.
+// Handler handles one record. Up to Config.Concurrency of them run at the same
+// time, for records of different keys; those of one key in one shard run one after
+// the other, in the order of their ids. See Config.OrderBy.
 //
-// When it returns nil the record is acknowledged. An error, or a panic, makes
-// the consumer call it again for the same record after a pause that grows from
-// 100 ms to 10 s; the records behind it wait.
+// When it returns nil the record is acknowledged. An error, or a panic, makes the
+// consumer call it again for the same record after a pause, see Config.Retry; the
+// records of its key wait, those of other keys go on. After Retry.MaxDeliveries, or
+// at once if the error comes from Reject, the record is moved to the dead-letter
+// stream, if there is to be one: see Config.DeadLetter. RetryAfter chooses the
+// pause.
 //
 // ctx ends when the work must end: the shard is lost, or it is to be let go of
 // and time is up (context.Cause tells, see ErrLeaseEnded and its neighbours).

@@ -3,9 +3,14 @@ package consumer
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// pendingPage is how many pending entries are listed at a time: ids, no records.
+const pendingPage = 500
 
 // sweep takes over the whole pending list of the shard: what earlier owners left
 // and what was delivered to us and lost on the way. It runs when the shard is
@@ -18,13 +23,17 @@ func (w *worker) sweep(ctx context.Context) error {
 	case err != nil && !isUnknownKey(err):
 		return err
 	}
-	if err := w.takeOver(ctx, ""); err != nil {
+	whole, err := w.takeOver(ctx)
+	if err != nil || !whole {
 		return err
 	}
-	if w.mayWork(ctx) && w.committed.less(position) {
-		// Up to where the group was when we began, all was acknowledged before or
-		// handled just now.
-		w.committed = position
+	// Up to where the group was when we began, all was acknowledged before or is in
+	// hand.
+	if w.seen.less(position) {
+		w.seen = position
+	}
+	if !w.based {
+		w.base, w.based = position, there
 	}
 	return nil
 }
@@ -48,80 +57,156 @@ func (w *worker) findGroup(ctx context.Context) (position streamID, there bool, 
 	return streamID{}, false, nil
 }
 
-// takeOver claims and handles what is pending and not in our hands, in the order
-// of the ids, page by page. It looks at ids before below only, if that is given.
-// Whoever held them is fenced: their idle time does not matter.
-func (w *worker) takeOver(ctx context.Context, below string) error {
-	start, end := "-", "+"
-	if below != "" {
-		// Not an exclusive bound: servers before 6.2, and stand-ins, know none here.
-		end = parseID(below).prev().String()
-	}
-	for w.mayWork(ctx) {
-		var page []redis.XPendingExt
-		err := w.link.do(0, func() (err error) {
-			page, err = w.link.conn.XPendingExt(plain(ctx), &redis.XPendingExtArgs{
-				Stream: w.shard.Key, Group: w.p.cfg.Group, Start: start, End: end, Count: int64(w.p.cfg.BatchSize),
-			}).Result()
-			return err
-		})
+// takeOver claims what is pending and not in our hands, in the order of the ids,
+// page by page, and puts it into the lanes. Whoever held it is fenced: the idle time
+// does not matter. It reports false if it did not get to the end because work stops.
+func (w *worker) takeOver(ctx context.Context) (whole bool, err error) {
+	for start := "-"; w.mayWork(ctx); {
+		page, err := w.pendingPage(ctx, start, "+")
 		if err != nil {
-			return err
+			return false, err
 		}
-		batch, err := w.claim(ctx, page)
-		if err != nil {
-			return err
+		for strays := w.notInHand(page); len(strays) > 0; {
+			n := w.lanes.book(ctx, w.quit, min(len(strays), w.p.cfg.BatchSize), true)
+			if n == 0 || !w.mayWork(ctx) {
+				w.lanes.unbook()
+				return false, nil
+			}
+			batch, err := w.claim(ctx, strays[:n])
+			if err != nil {
+				w.lanes.unbook()
+				return false, err
+			}
+			w.take(batch)
+			strays = strays[n:]
 		}
-		w.handleAll(ctx, batch)
-		if len(page) < w.p.cfg.BatchSize {
-			return nil
+		if len(page) < pendingPage {
+			return true, nil
 		}
 		start = parseID(page[len(page)-1].ID).next().String()
 	}
-	return nil
+	return false, nil
 }
 
-// claim makes the entries of a page ours and returns their records. What was
-// handled already and waits for its acknowledgement is left out.
-func (w *worker) claim(ctx context.Context, page []redis.XPendingExt) ([]Record, error) {
-	ids := make([]string, 0, len(page))
-	deliveries := make(map[string]int, len(page))
-	for i := range page {
-		if id := page[i].ID; !w.acks.has(id) {
-			ids = append(ids, id)
-			deliveries[id] = int(page[i].RetryCount) + 1
+// strays claims what is pending and not in our hands between what was seen before
+// and the record below, or everything behind the former if that is not given. What
+// is delivered to somebody else between two reads of ours lies between them.
+func (w *worker) strays(ctx context.Context, below string) ([]*entry, error) {
+	start, end := w.seen.next().String(), "+"
+	if below != "" {
+		// Not an exclusive bound: stand-ins for Redis know none here.
+		if parseID(below) == w.seen.next() {
+			return nil, nil
 		}
+		end = parseID(below).prev().String()
 	}
-	if len(ids) == 0 {
+	var all []*entry
+	for {
+		page, err := w.pendingPage(ctx, start, end)
+		if err != nil {
+			return nil, err
+		}
+		batch, err := w.claim(ctx, w.notInHand(page))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, batch...)
+		if len(page) < pendingPage {
+			return all, nil
+		}
+		start = parseID(page[len(page)-1].ID).next().String()
+	}
+}
+
+func (w *worker) pendingPage(ctx context.Context, start, end string) (page []redis.XPendingExt, err error) {
+	err = w.link.do(0, func() (err error) {
+		page, err = w.link.conn.XPendingExt(plain(ctx), &redis.XPendingExtArgs{
+			Stream: w.shard.Key, Group: w.p.cfg.Group, Start: start, End: end, Count: pendingPage,
+		}).Result()
+		return err
+	})
+	return page, err
+}
+
+// notInHand leaves out of a page what is in the lanes, and what was handled and
+// waits for its acknowledgement.
+func (w *worker) notInHand(page []redis.XPendingExt) []redis.XPendingExt {
+	if len(page) == 0 {
+		return nil
+	}
+	// In this order: a record leaves the lanes after it has come to the others.
+	inHand := w.lanes.ids()
+	return slices.DeleteFunc(slices.Clone(page), func(p redis.XPendingExt) bool {
+		_, there := inHand[p.ID]
+		return there || w.acks.has(p.ID)
+	})
+}
+
+// unbegun reports whether a pending entry was delivered and never begun. That is so
+// if a member that let it go has counted it back, and if it was delivered to us in
+// this tenure and lost on the way.
+func (w *worker) unbegun(p *redis.XPendingExt) bool {
+	return p.RetryCount == 0 ||
+		p.RetryCount == 1 && p.Consumer == w.p.cfg.MemberID && w.based && w.base.less(parseID(p.ID))
+}
+
+// claim makes pending entries ours and returns their records. It counts no
+// delivery: that is done when a handler begins.
+func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*entry, error) {
+	if len(pending) == 0 {
 		return nil, nil
 	}
-	var found []redis.XMessage
-	err := w.link.do(0, func() (err error) {
-		found, err = w.link.conn.XClaim(plain(ctx), &redis.XClaimArgs{
-			Stream: w.shard.Key, Group: w.p.cfg.Group, Consumer: w.p.cfg.MemberID, Messages: ids,
-		}).Result()
+	// A command sets one count, so there is one for each count that occurs.
+	byCount := map[int][]string{}
+	fresh := make(map[string]bool, len(pending))
+	for i := range pending {
+		p := &pending[i]
+		count := int(p.RetryCount)
+		if w.unbegun(p) {
+			count = 1
+			fresh[p.ID] = true
+		}
+		byCount[count] = append(byCount[count], p.ID)
+	}
+	counts := slices.Sorted(maps.Keys(byCount))
+	claims := make([]*redis.XMessageSliceCmd, len(counts))
+	err := w.link.do(0, func() error {
+		_, err := w.link.conn.Pipelined(plain(ctx), func(pipe redis.Pipeliner) error {
+			for i, count := range counts {
+				claims[i] = redis.NewXMessageSliceCmd(plain(ctx), w.claimArgs(count, false, byCount[count]...)...)
+				_ = pipe.Process(plain(ctx), claims[i])
+			}
+			return nil
+		})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	batch := make([]Record, 0, len(found))
-	for i := range found {
-		batch = append(batch, w.record(&found[i], deliveries[found[i].ID]))
-		delete(deliveries, found[i].ID)
+	found := make(map[string]struct{}, len(pending))
+	var batch []*entry
+	for i, count := range counts {
+		batch = append(batch, w.entries(claims[i].Val(), func(e *entry) {
+			e.Deliveries, e.recovered = count, true
+			e.owed = fresh[e.ID]
+			e.suspect = count > 1
+			found[e.ID] = struct{}{}
+		})...)
 	}
+	slices.SortFunc(batch, func(a, b *entry) int { return a.id.compare(b.id) })
 	w.p.stats.recovered.Add(uint64(len(batch)))
-	if len(deliveries) > 0 {
-		// In the order of the page, not of the map.
-		gone := make([]string, 0, len(deliveries))
-		for _, id := range ids {
-			if _, missing := deliveries[id]; missing {
-				gone = append(gone, id)
-			}
+	var gone []string
+	for i := range pending {
+		if _, there := found[pending[i].ID]; !there {
+			gone = append(gone, pending[i].ID)
 		}
-		if err := w.settleGone(ctx, gone); err != nil {
-			return nil, err
-		}
+	}
+	deleted, err := w.settleGone(ctx, gone)
+	if err != nil {
+		return nil, err
+	}
+	if w.p.observing != nil && len(batch)+deleted > 0 {
+		notify(w.p.observing, Observer.Recovered, RecoveredEvent{Shard: w.shard, Records: len(batch), Deleted: deleted})
 	}
 	return batch, nil
 }
@@ -129,9 +214,12 @@ func (w *worker) claim(ctx context.Context, page []redis.XPendingExt) ([]Record,
 // settleGone settles entries that were pending a moment ago and could not be
 // claimed: somebody acknowledged them, or the stream has them no more. Redis 7
 // takes the latter off the list by itself.
-func (w *worker) settleGone(ctx context.Context, ids []string) error {
+func (w *worker) settleGone(ctx context.Context, ids []string) (deletedRecords int, err error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
 	exists := make([]*redis.XMessageSliceCmd, len(ids))
-	err := w.link.do(0, func() error {
+	err = w.link.do(0, func() error {
 		_, err := w.link.conn.Pipelined(plain(ctx), func(pipe redis.Pipeliner) error {
 			for i, id := range ids {
 				exists[i] = pipe.XRangeN(plain(ctx), w.shard.Key, id, id, 1)
@@ -141,7 +229,7 @@ func (w *worker) settleGone(ctx context.Context, ids []string) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var deleted []string
 	for i, id := range ids {
@@ -150,11 +238,11 @@ func (w *worker) settleGone(ctx context.Context, ids []string) error {
 		}
 	}
 	if len(deleted) == 0 {
-		return nil
+		return 0, nil
 	}
 	w.p.stats.deleted.Add(uint64(len(deleted)))
 	w.log.Warn("records were deleted from the stream before they were handled", slog.Int("records", len(deleted)), slog.String("first", deleted[0]))
-	return w.link.do(0, func() error {
+	return len(deleted), w.link.do(0, func() error {
 		return w.link.conn.XAck(plain(ctx), w.shard.Key, w.p.cfg.Group, deleted...).Err()
 	})
 }

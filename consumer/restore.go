@@ -63,7 +63,7 @@ func (w *worker) restore(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	start := w.committed
+	start := w.settled()
 	if parseID(info.LastGeneratedID).less(start) {
 		// It is another stream under the same key, or an older state of it. What of
 		// it was handled is not known: all of it is handled again.
@@ -75,7 +75,9 @@ func (w *worker) restore(ctx context.Context, cause error) error {
 	switch {
 	case err == nil:
 		w.acks.forget()
-		w.committed = start
+		// What is in hand and not begun is delivered anew.
+		w.lanes.forget()
+		w.seen = start
 		w.log.Warn("the group was gone and has been created again", slog.String("start", start.String()))
 	case strings.HasPrefix(err.Error(), "BUSYGROUP"):
 		// Somebody else was faster.
@@ -92,7 +94,7 @@ func (w *worker) miss() {
 	w.row.Missing = true
 	w.mu.Unlock()
 	// Whatever comes under this key is another stream.
-	w.committed = streamID{}
+	w.seen = streamID{}
 	w.acks.forget()
 	if !known {
 		w.log.Warn("the stream does not exist: the coordinator is told")
@@ -108,14 +110,14 @@ func (w *worker) missing() bool {
 }
 
 // rewind takes note that the group stands at position. One that stands before what
-// was committed went back, since a failover lost its last state or somebody set it
+// was seen went back, since a failover lost its last state or somebody set it
 // back: what comes next is handled again, and a group made anew later must not skip
 // what is written meanwhile.
 func (w *worker) rewind(position streamID) {
-	if position.less(w.committed) {
+	if position.less(w.seen) {
 		w.log.Warn("the group went back: what it delivers again is handled again",
-			slog.String("from", w.committed.String()), slog.String("to", position.String()))
-		w.committed = position
+			slog.String("from", w.seen.String()), slog.String("to", position.String()))
+		w.seen = position
 	}
 }
 

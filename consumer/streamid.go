@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -24,6 +25,11 @@ func parseID(s string) streamID {
 
 func (a streamID) less(b streamID) bool {
 	return a.ms < b.ms || (a.ms == b.ms && a.seq < b.seq)
+}
+
+// compare orders ids as slices.SortFunc wants it.
+func (a streamID) compare(b streamID) int {
+	return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.seq, b.seq))
 }
 
 // prev is the greatest id below a, and a itself if there is none.

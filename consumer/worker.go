@@ -17,21 +17,24 @@ const (
 	// of. What they miss is handled again by the next owner.
 	finalAckTimeout = 5 * time.Second
 	lateAckTimeout  = 100 * time.Millisecond
+	// giveBackTimeout bounds giving back what was not begun.
+	giveBackTimeout = 500 * time.Millisecond
 )
 
-// worker reads one shard for one tenure and handles its records one after the
-// other: what earlier owners left first, then what is new. The context that its
-// methods pass on ends when all work on the shard must end.
+// worker reads one shard for one tenure and puts its records into lanes: what
+// earlier owners left first, then what is new. The context that its methods pass on
+// ends when all work on the shard must end.
 type worker struct {
 	p     *poller
 	shard Shard
-	// quit is closed when reading must stop; the record in hand may be finished.
+	// quit is closed when reading must stop; handlers that run may finish.
 	quit   chan struct{}
 	halted sync.Once
 	// done is closed when nothing of the shard is read or handled any more.
-	done chan struct{}
-	acks *ackQueue
-	log  *slog.Logger
+	done  chan struct{}
+	acks  *ackQueue
+	lanes *lanes
+	log   *slog.Logger
 
 	// The fields below belong to the worker's goroutine.
 	redis backoff
@@ -45,31 +48,37 @@ type worker struct {
 	until time.Time
 	// sweepAt is when the whole pending list is due to be looked at.
 	sweepAt time.Time
-	// committed is the id up to which all was handled, by whomever.
-	committed streamID
+	// seen is the id up to which all that was delivered is done or in hand; base is
+	// what it was after the first look at the pending list, based says that there
+	// was one.
+	seen, base streamID
+	based      bool
+	// hungry: the last read was full, so there is more.
+	hungry bool
 
 	mu   sync.Mutex
 	link *link
 	row  protocol.ShardProgress
-	// inHand counts the records that were read and not handled yet.
-	inHand int
-	busy   bool
 }
 
-func newWorker(p *poller, s Shard) *worker {
+func newWorker(ctx context.Context, p *poller, s Shard) *worker {
 	now := time.Now()
-	return &worker{
+	w := &worker{
 		p: p, shard: s, quit: make(chan struct{}), done: make(chan struct{}),
 		acks:  p.acker.queue(s, p.cfg.BatchSize),
 		log:   p.log.With(slog.Int("shard", s.Index), slog.Int64("token", s.Token)),
 		redis: redisBackoff(), until: now.Add(p.gate.lease()), sweepAt: now,
 		row: protocol.ShardProgress{Shard: protocol.ShardIndex(s.Index), StreamKey: s.Key},
 	}
+	w.lanes = newLanes(p.pool, func(e *entry) verdict { return w.attempt(ctx, e) })
+	return w
 }
 
-// halt stops the reading. It returns when no command of the reader is under way.
+// halt stops the reading, and lets no further handler begin. It returns when no
+// command of the reader is under way.
 func (w *worker) halt(ctx context.Context) {
 	w.halted.Do(func() { close(w.quit) })
+	w.lanes.stop()
 	w.mu.Lock()
 	l := w.link
 	w.mu.Unlock()
@@ -111,6 +120,17 @@ func (w *worker) run(ctx context.Context) {
 		}
 	}
 	w.disconnect()
+	w.drain(ctx)
+}
+
+// drain waits for the handlers that run, and gives back what was not begun.
+func (w *worker) drain(ctx context.Context) {
+	defer w.lanes.end()
+	w.lanes.stop()
+	// At once: the handlers may take long.
+	w.giveBack(ctx, w.lanes.takeBack())
+	<-w.lanes.quiet
+	w.giveBack(ctx, w.lanes.takeBack())
 	if !lost(ctx) {
 		w.finish(ctx)
 	}
@@ -157,58 +177,125 @@ func (w *worker) step(ctx context.Context) error {
 		}
 		w.sweepAt = now.Add(w.p.gate.lease())
 	}
-	if !w.acks.await(ctx, w.quit, w.acks.limit) || !w.mayWork(ctx) {
+	if !w.acks.await(ctx, w.quit, w.acks.limit) {
 		return nil
 	}
-	batch, err := w.read(ctx)
+	count := w.lanes.book(ctx, w.quit, w.p.cfg.BatchSize, w.hungry)
+	if count == 0 || !w.mayWork(ctx) {
+		w.lanes.unbook()
+		return nil
+	}
+	batch, err := w.read(ctx, count)
 	if err != nil {
+		w.lanes.unbook()
 		return err
 	}
 	w.found()
+	w.hungry = len(batch) == count
 	if time.Now().Before(w.until) {
-		// Something may have been delivered to the old owner after we looked. It
-		// is older than this batch, so it goes first.
+		// Something may have been delivered to the old owner after we looked. It lies
+		// between what we read before and this batch, so it goes first.
 		below := ""
 		if len(batch) > 0 {
 			below = batch[0].ID
 		}
-		if err := w.takeOver(ctx, below); err != nil {
+		strays, err := w.strays(ctx, below)
+		if err != nil {
+			w.lanes.unbook()
+			// What we have is on the pending list, and found there.
 			return err
 		}
+		batch = append(strays, batch...)
 	}
-	w.handleAll(ctx, batch)
+	w.take(batch)
 	return nil
 }
 
-// read waits for new records, for as long as the lease lasts at most.
-func (w *worker) read(ctx context.Context) ([]Record, error) {
+// read waits for at most count new records, for as long as the lease lasts at most.
+// While there is more it does not wait, since it holds room that others could use.
+func (w *worker) read(ctx context.Context, count int) ([]*entry, error) {
 	wait := min(w.p.cfg.BlockTime, w.p.gate.left())
-	found, err := w.link.read(plain(ctx), w.p.cfg.Group, w.p.cfg.MemberID, w.p.cfg.BatchSize, wait)
+	if w.hungry {
+		wait = 0
+	}
+	begun := time.Now()
+	found, err := w.link.read(plain(ctx), w.p.cfg.Group, w.p.cfg.MemberID, count, wait)
 	if err != nil {
 		return nil, err
 	}
-	batch := make([]Record, 0, len(found))
-	for i := range found {
-		batch = append(batch, w.record(&found[i], 1))
+	batch := w.entries(found, func(e *entry) {
+		// Reading it has counted the start to come.
+		e.Deliveries, e.owed = 1, true
+	})
+	if w.p.observing != nil {
+		var size int64
+		for _, e := range batch {
+			size += e.size
+		}
+		notify(w.p.observing, Observer.Read, ReadEvent{Shard: w.shard, Records: len(batch), Bytes: int(size), Waited: time.Since(begun)})
 	}
 	return batch, nil
+}
+
+// take puts a batch into the lanes. They may be stopped already: then what was not
+// begun goes back.
+func (w *worker) take(batch []*entry) {
+	if len(batch) > 0 {
+		last := batch[len(batch)-1]
+		if w.seen.less(last.id) {
+			w.seen = last.id
+		}
+		w.mu.Lock()
+		if parseID(w.row.LastDeliveredID).less(last.id) {
+			w.row.LastDeliveredID = last.ID
+		}
+		w.row.UpdatedAt = time.Now().UTC().Format(time.RFC3339Nano)
+		w.mu.Unlock()
+	}
+	if late := w.lanes.push(batch); late > 0 {
+		w.p.stats.late.Add(uint64(late))
+		w.log.Warn("records were found behind later ones that were begun before: somebody else had them delivered", slog.Int("records", late))
+	}
+}
+
+// settled returns the id up to which all was handled, by whomever.
+func (w *worker) settled() streamID {
+	if low, some := w.lanes.lowest(); some {
+		if low = low.prev(); low.less(w.seen) {
+			return low
+		}
+	}
+	return w.seen
 }
 
 // plain returns a context for commands: with the values of Run's context, and
 // without an end, because a command that is broken off may have been carried out.
 func plain(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-func (w *worker) record(m *redis.XMessage, deliveries int) Record {
-	r := Record{
-		Stream: w.shard.Stream, Shard: w.shard.Index, ID: m.ID, Token: w.shard.Token, Deliveries: deliveries,
-		Values: make(map[string]string, len(m.Values)),
+// entries makes entries of what Redis sent; more fills in the rest.
+func (w *worker) entries(found []redis.XMessage, more func(*entry)) []*entry {
+	all := make([]entry, len(found))
+	batch := make([]*entry, len(found))
+	for i := range found {
+		e, m := &all[i], &found[i]
+		e.Record = Record{
+			Stream: w.shard.Stream, Shard: w.shard.Index, ID: m.ID, Token: w.shard.Token,
+			Values: make(map[string]string, len(m.Values)),
+		}
+		size := len(m.ID)
+		for name, v := range m.Values {
+			// Fields of a stream are strings.
+			value, _ := v.(string)
+			e.Values[name] = value
+			size += len(name) + len(value)
+		}
+		e.Key = e.Values[KeyField]
+		e.id, e.size, e.trouble = parseID(m.ID), int64(size), redisBackoff()
+		more(e)
+		e.key = w.orderKey(&e.Record)
+		batch[i] = e
 	}
-	for name, v := range m.Values {
-		// Fields of a stream are strings.
-		r.Values[name], _ = v.(string)
-	}
-	r.Key = r.Values[KeyField]
-	return r
+	return batch
 }
 
 // connect opens the link, unless it is open.
@@ -271,11 +358,11 @@ func (w *worker) disconnect() {
 }
 
 // progress tells how far the shard has come.
-func (w *worker) progress() (row protocol.ShardProgress, busy bool) {
+func (w *worker) progress() protocol.ShardProgress {
 	w.mu.Lock()
-	row, row.PendingCount, busy = w.row, int64(w.inHand), w.busy
+	row := w.row
 	w.mu.Unlock()
 	row.LastAckedID = w.acks.lastAcked()
-	row.PendingCount += int64(w.acks.size())
-	return row, busy
+	row.PendingCount = int64(w.lanes.size() + w.acks.size())
+	return row
 }
