@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -18,12 +16,13 @@ const (
 	maxUnacked = 10
 )
 
-// acker sends the acknowledgements of all shards, collected and pipelined, on
-// connections that no read blocks. XACK can be repeated without harm.
+// acker sends the acknowledgements of all shards, collected, and pipelined for each
+// node, on connections that no read blocks. XACK can be repeated without harm.
 type acker struct {
-	client redis.UniversalClient
-	group  string
-	every  time.Duration
+	servers *servers
+	stream  string
+	group   string
+	every   time.Duration
 	// timeout bounds one pipeline.
 	timeout time.Duration
 	gate    *gate
@@ -35,14 +34,19 @@ type acker struct {
 	// wake says that there is something to send, hurry that it is not to wait.
 	wake, hurry chan struct{}
 
-	mu     sync.Mutex
-	queues map[*ackQueue]struct{}
+	// sending counts the goroutines that send, one for each node at most.
+	sending sync.WaitGroup
+
+	mu      sync.Mutex
+	queues  map[*ackQueue]struct{}
+	outlets map[string]*outlet
 }
 
 func newAcker(s *servers, cfg *Config, g *gate, log *slog.Logger, st *stats, o *observing) *acker {
 	return &acker{
-		client: s.shared, group: cfg.Group, every: cfg.AckInterval, timeout: s.options.ReadTimeout, gate: g, log: log, stats: st, observing: o,
+		servers: s, stream: cfg.Stream, group: cfg.Group, every: cfg.AckInterval, timeout: s.options.ReadTimeout, gate: g, log: log, stats: st, observing: o,
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), queues: map[*ackQueue]struct{}{},
+		outlets: map[string]*outlet{},
 	}
 }
 
@@ -110,6 +114,13 @@ func (q *ackQueue) size() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.unacked)
+}
+
+// waits reports whether something is to be sent.
+func (q *ackQueue) waits() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) > 0
 }
 
 func (q *ackQueue) lastAcked() string {
@@ -183,9 +194,9 @@ func (q *ackQueue) settle(ids []string, err error) {
 	poke(q.changed)
 }
 
-// run sends until ctx ends.
+// run has sent what there is until ctx ends.
 func (a *acker) run(ctx context.Context) {
-	trouble := redisBackoff()
+	defer a.sending.Wait()
 	for {
 		select {
 		case <-a.wake:
@@ -194,84 +205,14 @@ func (a *acker) run(ctx context.Context) {
 		}
 		// Collect a little, unless somebody waits.
 		collect := time.NewTimer(a.every)
+		hurried := false
 		select {
 		case <-collect.C:
 		case <-a.hurry:
+			hurried = true
 		case <-ctx.Done():
 		}
 		collect.Stop()
-		for {
-			more, err := a.flush(ctx)
-			if err != nil {
-				pause := trouble.pause()
-				a.log.Warn("records could not be acknowledged", slog.Duration("retry_in", pause), slog.Any("err", err))
-				if !sleep(ctx, nil, pause) {
-					return
-				}
-				continue
-			}
-			trouble.reset()
-			if !more {
-				break
-			}
-		}
+		a.dispatch(ctx, hurried)
 	}
-}
-
-// flush sends one XACK for each shard that has something, in one pipeline. It
-// reports whether there is more to send.
-func (a *acker) flush(ctx context.Context) (more bool, err error) {
-	if a.gate.left() <= 0 {
-		// No shard is ours for certain. Their queues will be closed, or go on
-		// with the next tenure of the lease.
-		return false, nil
-	}
-	type part struct {
-		q   *ackQueue
-		ids []string
-		cmd *redis.IntCmd
-	}
-	var parts []part
-	a.mu.Lock()
-	for q := range a.queues {
-		if ids := q.take(); len(ids) > 0 {
-			parts = append(parts, part{q: q, ids: ids})
-		}
-	}
-	a.mu.Unlock()
-	if len(parts) == 0 {
-		return false, nil
-	}
-	ctx, done := context.WithTimeout(ctx, a.timeout)
-	defer done()
-	pipe := a.client.Pipeline()
-	for i := range parts {
-		p := &parts[i]
-		p.cmd = pipe.XAck(ctx, p.q.shard.Key, a.group, p.ids...)
-	}
-	sent := time.Now()
-	// Each command has its own error, and Exec returns the first of them.
-	_, _ = pipe.Exec(ctx)
-	took := time.Since(sent)
-	var failed []error
-	for _, p := range parts {
-		err := p.cmd.Err()
-		if isGroupGone(err) {
-			// There is nothing to acknowledge any more; the worker notices.
-			err = nil
-		}
-		p.q.settle(p.ids, err)
-		notify(a.observing, Observer.Acknowledged, AcknowledgedEvent{Shard: p.q.shard, Records: len(p.ids), RoundTrip: took, Err: err})
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		a.stats.acknowledged.Add(uint64(p.cmd.Val()))
-		more = more || len(p.ids) == ackBatch
-	}
-	if len(failed) > 0 {
-		// One of them tells enough.
-		return true, failed[0]
-	}
-	return more, nil
 }

@@ -102,14 +102,8 @@ func (s *servers) feel(ctx context.Context, n *node) {
 
 // movedAway reports whether the map of the cluster has the shard at another node.
 func (s *servers) movedAway(ctx context.Context, l *link) bool {
-	cluster, ok := s.shared.(*redis.ClusterClient)
-	if !ok || l.asking {
-		return false
-	}
-	ctx, done := context.WithTimeout(ctx, pulse)
-	defer done()
-	home, err := cluster.MasterForKey(ctx, l.key)
-	return err == nil && home.Options().Addr != l.node.addr
+	home := s.home(ctx, l.key)
+	return home != "" && home != l.node.addr && !l.asking
 }
 
 // brisk is a hook that bounds the questions about the cluster. They go to any node,

@@ -203,6 +203,22 @@ func (s *servers) outdated(l *link) bool {
 	return l.polled() && s.blocked < s.maxBlocked
 }
 
+// home returns the address of the node that holds key, as far as is known; empty
+// where there is one server only.
+func (s *servers) home(ctx context.Context, key string) string {
+	cluster, ok := s.shared.(*redis.ClusterClient)
+	if !ok {
+		return ""
+	}
+	ctx, done := context.WithTimeout(ctx, pulse)
+	defer done()
+	node, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return ""
+	}
+	return node.Options().Addr
+}
+
 // look has the map of the cluster read anew, in the background.
 func (s *servers) look(ctx context.Context) {
 	if cluster, ok := s.shared.(*redis.ClusterClient); ok {
