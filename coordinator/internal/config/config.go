@@ -65,6 +65,14 @@ type Coordinator struct {
 	Limits               Limits        `key:"limits"`
 }
 
+// StreamsRedis returns where the streams are.
+func (c *Coordinator) StreamsRedis() *Redis {
+	if c.Streams.Redis.Configured() {
+		return &c.Streams.Redis
+	}
+	return &c.Redis
+}
+
 // Timings returns the three durations that a new group lives by.
 func (c *Coordinator) Timings() protocol.Timings {
 	return protocol.Timings{HeartbeatInterval: c.HeartbeatInterval, Lease: c.MemberLeaseTTL, RebalanceTimeout: c.RebalanceTimeout}
@@ -112,24 +120,45 @@ type Store struct {
 	KeyPrefix string `key:"key-prefix"`
 }
 
-// Redis is the server that holds the streams, and the metadata with StoreRedis.
+// Redis says where a Redis is: one server, a Cluster, or the master that Sentinels
+// watch.
 type Redis struct {
 	// URL is redis://[user[:password]@]host[:port][/database], rediss:// for TLS,
 	// or unix://path. It wins over Host, Port, Database and SSL.
-	URL      URL    `key:"url"`
-	Host     string `key:"host"`
-	Port     int    `key:"port"`
-	Database int    `key:"database"`
+	URL URL `key:"url"`
+	// Addresses are host:port of some nodes of a Redis Cluster.
+	Addresses []string `key:"addresses"`
+	Sentinel  Sentinel `key:"sentinel"`
+	Host      string   `key:"host"`
+	Port      int      `key:"port"`
+	// Database goes with Host and Sentinel.
+	Database int `key:"database"`
 	// Username and Password count where the URL has none.
 	Username string `key:"username"`
 	Password Secret `key:"password"`
-	// SSL reaches Host by TLS.
+	// SSL reaches Host, Addresses and what Sentinel names by TLS.
 	SSL bool     `key:"ssl"`
 	TLS RedisTLS `key:"tls"`
 }
 
+// Sentinel names the Sentinels that know where the server is.
+type Sentinel struct {
+	// Master is what they call it.
+	Master    string   `key:"master"`
+	Addresses []string `key:"addresses"`
+	// Username and Password are for the Sentinels themselves.
+	Username string `key:"username"`
+	Password Secret `key:"password"`
+}
+
 // Configured says whether there is a Redis at all.
-func (r *Redis) Configured() bool { return r.URL != "" || r.Host != "" }
+func (r *Redis) Configured() bool { return r.OneServer() || r.isCluster() || r.isSentinel() }
+
+// OneServer says whether it is a server of its own.
+func (r *Redis) OneServer() bool { return r.URL != "" || r.Host != "" }
+
+func (r *Redis) isCluster() bool  { return len(r.Addresses) > 0 }
+func (r *Redis) isSentinel() bool { return r.Sentinel.Master != "" || len(r.Sentinel.Addresses) > 0 }
 
 // RedisTLS is for servers with certificates of one's own.
 type RedisTLS struct {
@@ -156,8 +185,11 @@ type StateMutex struct {
 type Streams struct {
 	// ProvisioningEnabled creates streams and consumer groups in Redis; true when
 	// a Redis is configured.
-	ProvisioningEnabled bool       `key:"provisioning-enabled"`
-	Declared            []Declared `key:"declared"`
+	ProvisioningEnabled bool `key:"provisioning-enabled"`
+	// Redis holds the streams; Coordinator.Redis does where this one is not
+	// configured.
+	Redis    Redis      `key:"redis"`
+	Declared []Declared `key:"declared"`
 }
 
 // Declared is a stream that is to exist.
@@ -206,6 +238,7 @@ func Default() Config {
 			API:                  API{BasePath: "/coord/v1", AdminUsername: "admin", AdminPassword: DefaultPassword},
 			Store:                Store{KeyPrefix: "redis-stream:coord"},
 			Redis:                Redis{Port: 6379},
+			Streams:              Streams{Redis: Redis{Port: 6379}},
 			Coordination:         Coordination{StateMutex: StateMutex{Enabled: true, TTLMs: 30_000, AcquireTimeoutMs: 5_000, RetryIntervalMs: 100}},
 			Defaults:             Defaults{InitialShardCount: 1},
 			Limits:               Limits{MaxShards: protocol.DefaultMaxShards},

@@ -39,8 +39,6 @@ const notYet = "this version does nothing with it"
 // refused are keys that this version cannot honour, and must not ignore: it
 // would keep its records elsewhere than it was told.
 var refused = []struct{ key, says string }{
-	{"coordinator.redis.addresses", "Redis Cluster is not supported by this version: name one server with coordinator.redis.url"},
-	{"coordinator.redis.sentinel.", "Sentinel is not supported by this version: name one server with coordinator.redis.url"},
 	{"coordinator.sql.", "SQL stores are not supported by this version: use coordinator.store.type memory or redis"},
 }
 

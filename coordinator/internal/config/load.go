@@ -90,16 +90,25 @@ func (l *loader) layer(values map[string]value) {
 	l.bad = append(l.bad, l.given.Load(confmap.Provider(known, "."), nil))
 }
 
-// stronger lists settings that say the same as another in other words, and count
-// more than it within a layer. A later layer that gives one of these alone must
-// not be overruled by the other of an earlier layer: key takes away than.
+// stronger lists settings that say the same as another in other words, or in
+// place of it. A later layer that gives one of these alone must not be overruled
+// by the other of an earlier layer: key takes away than.
 var stronger = []struct {
 	key, than string
 	none      any
 	when      func(raw any) bool
 }{
 	{"server.address", "server.port", 0, hasPort},
-	{"coordinator.redis.host", "coordinator.redis.url", "", func(raw any) bool { return raw != "" }},
+	{"coordinator.redis.host", "coordinator.redis.url", "", isSaid},
+	{"coordinator.redis.addresses", "coordinator.redis.url", "", isSaid},
+	{"coordinator.redis.sentinel.master", "coordinator.redis.url", "", isSaid},
+	{"coordinator.redis.url", "coordinator.redis.addresses", []any{}, isSaid},
+}
+
+// isSaid reports whether a value is more than nothing.
+func isSaid(raw any) bool {
+	list, isList := raw.([]any)
+	return raw != "" && (!isList || len(list) > 0)
 }
 
 // accept reports whether key is a setting with a value, and complains if there

@@ -115,6 +115,25 @@ func TestValues(t *testing.T) {
 		{"redis URL by its own name", "", []string{"REDIS_URL=redis://r"}, nil, func(c *Config) any { return c.Coordinator.Store.Type }, StoreRedis},
 		{"a later host over a URL", "coordinator: {redis: {host: h}}", []string{"REDIS_URL=redis://r"}, nil, func(c *Config) any { return []any{c.Coordinator.Redis.URL.Reveal(), c.Coordinator.Redis.Host} }, []any{"", "h"}},
 		{"an empty host does nothing", "coordinator: {redis: {host: '${H:}'}}", []string{"REDIS_URL=redis://r"}, nil, func(c *Config) any { return c.Coordinator.Redis.URL.Reveal() }, "redis://r"},
+		{"a later Cluster over a URL", "coordinator: {redis: {addresses: ['a:1']}, store: {type: memory}}", []string{"REDIS_URL=redis://r"}, nil,
+			func(c *Config) any { return []any{c.Coordinator.Redis.URL.Reveal(), c.Coordinator.Redis.Addresses} }, []any{"", []string{"a:1"}}},
+		{"a later URL over a Cluster", "coordinator: {redis: {addresses: ['a:1']}}", []string{"COORDINATOR_REDIS_URL=redis://r"}, nil,
+			func(c *Config) any {
+				return []any{c.Coordinator.Redis.URL.Reveal(), len(c.Coordinator.Redis.Addresses), c.Coordinator.Store.Type}
+			}, []any{"redis://r", 0, StoreRedis}},
+		{"streams apart from the metadata", "coordinator: {redis: {host: m}, streams: {redis: {addresses: ['a:1', 'b:2']}}}", nil, nil,
+			func(c *Config) any {
+				return []any{c.Coordinator.Store.Type, c.Coordinator.Redis.Host, c.Coordinator.StreamsRedis().Addresses, c.Coordinator.Streams.ProvisioningEnabled}
+			}, []any{StoreRedis, "m", []string{"a:1", "b:2"}, true}},
+		{"streams on a Cluster, metadata in memory", "", []string{"COORDINATOR_STREAMS_REDIS_ADDRESSES=a:1, b:2", "COORDINATOR_STREAMS_REDIS_USERNAME=u"}, nil,
+			func(c *Config) any {
+				return []any{c.Coordinator.Store.Type, c.Coordinator.StreamsRedis().Addresses, c.Coordinator.StreamsRedis().Username, c.Coordinator.Streams.ProvisioningEnabled}
+			}, []any{StoreMemory, []string{"a:1", "b:2"}, "u", true}},
+		{"streams with the metadata", "coordinator: {redis: {host: m}}", nil, nil, func(c *Config) any { return c.Coordinator.StreamsRedis().Host }, "m"},
+		{"streams behind Sentinels", "coordinator: {streams: {redis: {sentinel: {master: m, addresses: 'a:1,b:2'}, database: 2}}}", nil, nil,
+			func(c *Config) any {
+				return []any{c.Coordinator.StreamsRedis().Sentinel.Addresses, c.Coordinator.StreamsRedis().Database}
+			}, []any{[]string{"a:1", "b:2"}, 2}},
 		{"dashes left out", "", []string{"COORDINATOR_API_ADMINPASSWORD=s5"}, nil, func(c *Config) any { return c.Coordinator.API.AdminPassword.Reveal() }, "s5"},
 		{"empty variable", "coordinator: {id: a}", []string{"COORDINATOR_ID="}, nil, func(c *Config) any { return c.Coordinator.ID }, "a"},
 		{"log level", "", []string{"LOG_LEVEL=debug"}, nil, func(c *Config) any { return c.Log.Level }, "debug"},
@@ -216,8 +235,19 @@ func TestComplaints(t *testing.T) {
 		{"key prefix", "coordinator: {store: {key-prefix: 'a{b}'}}", nil, nil, "coordinator.store.key-prefix: must not contain { or }"},
 		{"redis url", "coordinator: {redis: {url: 'http://user:hunter2@x'}}", nil, nil, "coordinator.redis.url: must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path"},
 		{"redis url that cannot be read", "coordinator: {redis: {url: 'redis://user:hunter2@x:port'}}", nil, nil, "coordinator.redis.url: must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path"},
-		{"cluster", "coordinator: {redis: {addresses: [a, b]}}", nil, nil, "coordinator.redis.addresses: Redis Cluster is not supported by this version: name one server with coordinator.redis.url (rsc.yaml)"},
-		{"sentinel", "", []string{"COORDINATOR_REDIS_SENTINEL_MASTER=m"}, nil, "COORDINATOR_REDIS_SENTINEL_MASTER: Sentinel is not supported by this version: name one server with coordinator.redis.url"},
+		{"metadata on a cluster", "coordinator: {redis: {addresses: ['a:1', 'b:2']}}", nil, nil, "coordinator.store.type: is redis, but this version keeps groups and streams on one server, and not on a Cluster or behind Sentinels: " +
+			"name the server with coordinator.redis.url and where the streams are with coordinator.streams.redis, or set coordinator.store.type to memory"},
+		{"metadata behind sentinels", "coordinator: {store: {type: redis}}", []string{"COORDINATOR_REDIS_SENTINEL_MASTER=m", "COORDINATOR_REDIS_SENTINEL_ADDRESSES=a:1"}, nil,
+			"coordinator.store.type: is redis, but this version keeps groups and streams on one server, and not on a Cluster or behind Sentinels: " +
+				"name the server with coordinator.redis.url and where the streams are with coordinator.streams.redis, or set coordinator.store.type to memory"},
+		{"half a sentinel", "coordinator: {store: {type: memory}}", []string{"COORDINATOR_REDIS_SENTINEL_MASTER=m"}, nil, "coordinator.redis.sentinel: master and addresses go together: set both or none"},
+		{"several kinds of redis", "coordinator: {streams: {redis: {host: h, addresses: ['a:1']}}}", nil, nil, "coordinator.streams.redis.addresses: only one of url, host, addresses (a Cluster) and sentinel may be set"},
+		{"database of a cluster", "coordinator: {streams: {redis: {database: 3, addresses: ['a:1']}}}", nil, nil, "coordinator.streams.redis.database: is 3, but a Cluster has no other database than 0"},
+		{"addresses", "coordinator: {streams: {redis: {addresses: ['a:1', 'redis://:hunter2@x:1', b, 'c:x', ':1']}}}", nil, nil,
+			"coordinator.streams.redis.addresses[1]: must be host:port, such as 10.0.0.1:6379; user, password and TLS have settings of their own\n" +
+				"coordinator.streams.redis.addresses[2]: must be host:port, such as 10.0.0.1:6379; user, password and TLS have settings of their own\n" +
+				"coordinator.streams.redis.addresses[3]: must be host:port, such as 10.0.0.1:6379; user, password and TLS have settings of their own\n" +
+				"coordinator.streams.redis.addresses[4]: must be host:port, such as 10.0.0.1:6379; user, password and TLS have settings of their own"},
 		{"mutex", "coordinator: {coordination: {state-mutex: {ttl-ms: 1, acquire-timeout-ms: 50}}}", nil, nil,
 			"coordinator.coordination.state-mutex.ttl-ms: is 1, must be between 1000 and 600000\ncoordinator.coordination.state-mutex.retry-interval-ms: is 100, must be between 1 and 50"},
 		{"shards", "coordinator: {limits: {max-shards: 70000}, defaults: {initial-shard-count: 0}}", nil, nil,

@@ -17,11 +17,11 @@ func (l *loader) resolve(c *Config) {
 		if k.Redis.Configured() {
 			k.Store.Type = StoreRedis
 		} else {
-			l.warn("coordinator.store.type: is memory because no Redis is configured: streams and groups are forgotten when this process ends; set coordinator.redis.url to keep them")
+			l.warn("coordinator.store.type: is memory because no Redis is configured for it: streams and groups are forgotten when this process ends; set coordinator.redis.url to keep them")
 		}
 	}
 	if !l.has("coordinator.streams.provisioning-enabled") {
-		k.Streams.ProvisioningEnabled = k.Redis.Configured()
+		k.Streams.ProvisioningEnabled = k.StreamsRedis().Configured()
 	}
 	for i := range k.Streams.Declared {
 		if d := &k.Streams.Declared[i]; d.Shards == 0 {

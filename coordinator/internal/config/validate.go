@@ -27,6 +27,7 @@ const (
 	minMutexTTLMs      = 1000
 	minMutexAcquireMs  = 10
 	maxRedisDatabase   = 1 << 20
+	maxAddresses       = 1000
 )
 
 // complaints collects what is wrong, each with the key that it is about.
@@ -115,18 +116,22 @@ func (c *Coordinator) validate(bad *complaints) {
 	c.validateTimings(bad)
 	c.API.validate(bad)
 	c.Store.validate(bad)
-	c.Redis.validate(bad)
+	c.Redis.validate(bad, "coordinator.redis.")
+	c.Streams.Redis.validate(bad, "coordinator.streams.redis.")
 	c.Coordination.StateMutex.validate(bad)
 	bad.within("coordinator.limits.max-shards", c.Limits.MaxShards, 1, protocol.MaxShards)
 	bad.within("coordinator.defaults.initial-shard-count", c.Defaults.InitialShardCount, 1, max(1, c.Limits.MaxShards))
 	c.Streams.validate(bad, max(1, c.Limits.MaxShards))
-	if !c.Redis.Configured() {
-		if c.Store.Type == StoreRedis {
+	if c.Store.Type == StoreRedis && !c.Redis.OneServer() {
+		if c.Redis.Configured() {
+			bad.addf("coordinator.store.type", "is redis, but this version keeps groups and streams on one server, and not on a Cluster or behind Sentinels: "+
+				"name the server with coordinator.redis.url and where the streams are with coordinator.streams.redis, or set coordinator.store.type to memory")
+		} else {
 			bad.addf("coordinator.store.type", "is redis, but no Redis is configured: set coordinator.redis.url")
 		}
-		if c.Streams.ProvisioningEnabled {
-			bad.addf("coordinator.streams.provisioning-enabled", "is true, but no Redis is configured: set coordinator.redis.url")
-		}
+	}
+	if c.Streams.ProvisioningEnabled && !c.StreamsRedis().Configured() {
+		bad.addf("coordinator.streams.provisioning-enabled", "is true, but no Redis is configured: set coordinator.redis.url")
 	}
 }
 
@@ -184,18 +189,46 @@ func (s *Store) validate(bad *complaints) {
 	bad.protocol(protocol.ValidatePrefix("coordinator.store.key-prefix", s.KeyPrefix))
 }
 
-func (r *Redis) validate(bad *complaints) {
+// validate checks one of the places that say where a Redis is; prefix begins the
+// keys there.
+func (r *Redis) validate(bad *complaints, prefix string) {
 	if r.URL != "" {
 		// The errors of url.Parse quote the URL, password included.
 		u, err := url.Parse(r.URL.Reveal())
 		if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) || u.Host == "" && u.Scheme != "unix" {
-			bad.addf("coordinator.redis.url", "must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path")
+			bad.addf(prefix+"url", "must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path")
 		}
 	}
-	bad.within("coordinator.redis.port", r.Port, 1, 65535)
-	bad.within("coordinator.redis.database", r.Database, 0, maxRedisDatabase)
-	bad.file("coordinator.redis.tls.ca-file", r.TLS.CAFile)
-	bad.pair("coordinator.redis.tls", r.TLS.CertFile, r.TLS.KeyFile)
+	if r.OneServer() && (r.isCluster() || r.isSentinel()) || r.isCluster() && r.isSentinel() {
+		bad.addf(prefix+"addresses", "only one of url, host, addresses (a Cluster) and sentinel may be set")
+	}
+	if r.isSentinel() && (r.Sentinel.Master == "" || len(r.Sentinel.Addresses) == 0) {
+		bad.addf(prefix+"sentinel", "master and addresses go together: set both or none")
+	}
+	if r.isCluster() && r.Database != 0 {
+		bad.addf(prefix+"database", "is %d, but a Cluster has no other database than 0", r.Database)
+	}
+	bad.addresses(prefix+"addresses", r.Addresses)
+	bad.addresses(prefix+"sentinel.addresses", r.Sentinel.Addresses)
+	bad.within(prefix+"port", r.Port, 1, 65535)
+	bad.within(prefix+"database", r.Database, 0, maxRedisDatabase)
+	bad.file(prefix+"tls.ca-file", r.TLS.CAFile)
+	bad.pair(prefix+"tls", r.TLS.CertFile, r.TLS.KeyFile)
+}
+
+func (c *complaints) addresses(key string, list []string) {
+	if len(list) > maxAddresses {
+		c.addf(key, "has %d entries, at most %d are allowed", len(list), maxAddresses)
+		return
+	}
+	for i, address := range list {
+		host, port, err := net.SplitHostPort(address)
+		n, notANumber := strconv.Atoi(port)
+		if err != nil || host == "" || strings.ContainsAny(host, "/@ ") || notANumber != nil || n < 1 || n > 65535 {
+			// It is not shown: it may be a URL with a password.
+			c.addf(fmt.Sprintf("%s[%d]", key, i), "must be host:port, such as 10.0.0.1:6379; user, password and TLS have settings of their own")
+		}
+	}
 }
 
 func (m *StateMutex) validate(bad *complaints) {

@@ -30,74 +30,122 @@ const (
 
 // parts are what a coordinator works with, and how to let it go again.
 type parts struct {
-	ports service.Ports
-	close func() error
+	ports   service.Ports
+	clients []*redis.Client
 }
 
 // openParts opens what the settings ask for.
 func openParts(ctx context.Context, cfg *config.Coordinator, log *slog.Logger) (*parts, error) {
-	p := &parts{close: func() error { return nil }}
-	if cfg.Store.Type == config.StoreMemory {
-		p.ports.Store = memstore.New()
-		p.ports.Mutex = new(memstore.Mutex)
-	}
-	if cfg.Store.Type != config.StoreRedis && !cfg.Streams.ProvisioningEnabled {
-		return p, nil
-	}
-	client, err := openRedis(ctx, cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	p.close = client.Close
-	if cfg.Streams.ProvisioningEnabled {
-		p.ports.Streams = client.Streams()
-	}
-	if cfg.Store.Type == config.StoreRedis {
-		store, err := client.Store(ctx)
-		if err != nil {
-			return nil, errors.Join(err, client.Close())
-		}
-		p.ports.Store = store
-		if cfg.Coordination.StateMutex.Enabled {
-			mutex, err := client.Mutex()
-			if err != nil {
-				return nil, errors.Join(err, client.Close())
-			}
-			p.ports.Mutex = mutex
-		}
+	p := &parts{}
+	if err := p.open(ctx, cfg, log); err != nil {
+		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
-// openRedis reaches the Redis. One that refuses connections is waited for; one
-// that answers and refuses us is not.
-func openRedis(ctx context.Context, cfg *config.Coordinator, log *slog.Logger) (*redis.Client, error) {
-	settings, err := redisConfig(cfg, log)
+func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Logger) error {
+	var shared *redis.Client
+	switch cfg.Store.Type {
+	case config.StoreMemory:
+		p.ports.Store = memstore.New()
+		p.ports.Mutex = new(memstore.Mutex)
+	case config.StoreRedis:
+		client, err := p.openRedis(ctx, cfg, mainRedis(cfg), log)
+		if err != nil {
+			return err
+		}
+		if p.ports.Store, err = client.Store(ctx); err != nil {
+			return err
+		}
+		if cfg.Coordination.StateMutex.Enabled {
+			if p.ports.Mutex, err = client.Mutex(); err != nil {
+				return err
+			}
+		}
+		shared = client
+	}
+	if !cfg.Streams.ProvisioningEnabled {
+		return nil
+	}
+	if shared == nil || cfg.Streams.Redis.Configured() {
+		client, err := p.openRedis(ctx, cfg, streamsRedis(cfg), log)
+		if err != nil {
+			return fmt.Errorf("open the Redis of the streams: %w", err)
+		}
+		shared = client
+	}
+	p.ports.Streams = shared.Streams()
+	return nil
+}
+
+// place is where a Redis is, by the settings below key.
+type place struct {
+	key string
+	*config.Redis
+}
+
+func mainRedis(cfg *config.Coordinator) place { return place{"coordinator.redis", &cfg.Redis} }
+
+func streamsRedis(cfg *config.Coordinator) place {
+	if cfg.Streams.Redis.Configured() {
+		return place{"coordinator.streams.redis", &cfg.Streams.Redis}
+	}
+	return mainRedis(cfg)
+}
+
+// close lets go of what was opened.
+func (p *parts) close() error {
+	var errs []error
+	for _, c := range p.clients {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openRedis reaches a Redis. One that refuses connections is waited for, and the
+// log says so once for each reason; one that answers and refuses us is not.
+func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place, log *slog.Logger) (*redis.Client, error) {
+	settings, err := redisConfig(cfg, r, log)
 	if err != nil {
 		return nil, err
 	}
 	ctx, done := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("it could not be reached for %s", startPatience))
 	defer done()
+	said := ""
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		client, err := redis.Open(ctx, settings)
-		var network net.Error
-		if err == nil || !errors.As(err, &network) {
-			return client, err
+		if err == nil {
+			p.clients = append(p.clients, client)
+			return client, nil
 		}
-		log.WarnContext(ctx, "redis cannot be reached yet", "err", err)
+		var network net.Error
+		if !errors.As(err, &network) {
+			return nil, err
+		}
+		if err.Error() != said {
+			said = err.Error()
+			log.WarnContext(ctx, "redis cannot be reached yet", "patience", startPatience, "err", err)
+		} else {
+			log.DebugContext(ctx, "redis still cannot be reached")
+		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+			if cause := context.Cause(ctx); !errors.Is(err, cause) {
+				err = fmt.Errorf("%w: %w", err, cause)
+			}
+			return nil, err
 		case <-time.After(pause):
 		}
 	}
 }
 
-func redisConfig(cfg *config.Coordinator, log *slog.Logger) (redis.Config, error) {
-	r, m := &cfg.Redis, &cfg.Coordination.StateMutex
-	tlsConfig, err := redisTLS(&r.TLS)
-	return redis.Config{
-		URL:       redisURL(r),
+func redisConfig(cfg *config.Coordinator, r place, log *slog.Logger) (redis.Config, error) {
+	m := &cfg.Coordination.StateMutex
+	tlsConfig, err := redisTLS(r.Redis)
+	if err != nil {
+		return redis.Config{}, fmt.Errorf("%s.tls.%w", r.key, err)
+	}
+	c := redis.Config{
 		Username:  r.Username,
 		Password:  r.Password.Reveal(),
 		TLS:       tlsConfig,
@@ -109,7 +157,17 @@ func redisConfig(cfg *config.Coordinator, log *slog.Logger) (redis.Config, error
 			RetryInterval:  time.Duration(m.RetryIntervalMs) * time.Millisecond,
 		},
 		Logger: log,
-	}, err
+	}
+	switch {
+	case r.OneServer():
+		c.URL = redisURL(r.Redis)
+	case r.Sentinel.Master != "":
+		c.Addrs, c.MasterName, c.Database = r.Sentinel.Addresses, r.Sentinel.Master, r.Database
+		c.SentinelUsername, c.SentinelPassword = r.Sentinel.Username, r.Sentinel.Password.Reveal()
+	default:
+		c.Addrs = r.Addresses
+	}
+	return c, nil
 }
 
 // redisURL is the configured URL, or one made of its parts.
@@ -124,26 +182,28 @@ func redisURL(r *config.Redis) string {
 	return u.String()
 }
 
-// redisTLS returns nil when there are no certificates of one's own.
-func redisTLS(files *config.RedisTLS) (*tls.Config, error) {
-	if *files == (config.RedisTLS{}) {
+// redisTLS returns nil where the URL says it all. Its errors begin with the
+// setting they are about.
+func redisTLS(r *config.Redis) (*tls.Config, error) {
+	files := &r.TLS
+	if *files == (config.RedisTLS{}) && (r.OneServer() || !r.SSL) {
 		return nil, nil //nolint:nilnil // no settings is what the adapter takes for its default
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12}
 	if files.CAFile != "" {
 		pem, err := os.ReadFile(files.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("coordinator.redis.tls.ca-file: %w", err)
+			return nil, fmt.Errorf("ca-file: %w", err)
 		}
 		settings.RootCAs = x509.NewCertPool()
 		if !settings.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("coordinator.redis.tls.ca-file: %s holds no certificate in PEM form", files.CAFile)
+			return nil, fmt.Errorf("ca-file: %s holds no certificate in PEM form", files.CAFile)
 		}
 	}
 	if files.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("coordinator.redis.tls: %w", err)
+			return nil, fmt.Errorf("cert-file: %w", err)
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}

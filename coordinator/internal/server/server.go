@@ -64,7 +64,7 @@ func New(ctx context.Context, cfg config.Config, options Options) (*Server, erro
 		return nil, err
 	}
 	if options.Ports.Store != nil {
-		s.parts = &parts{ports: options.Ports, close: func() error { return nil }}
+		s.parts = &parts{ports: options.Ports}
 	} else if s.parts, err = openParts(ctx, &cfg.Coordinator, s.log); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/config"
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/redistest"
 	"github.com/redis-stream-coordinator/rsc/core/memstore"
@@ -52,7 +54,9 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+func (b *logBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
 
 // settings are those of a test: a free port, and what settings say as key=value.
 func settings(t *testing.T, pairs ...string) config.Config {
@@ -374,14 +378,14 @@ func TestRedisURL(t *testing.T) {
 
 func TestRedisTLSFiles(t *testing.T) {
 	certFile, keyFile, _ := certificate(t)
-	got, err := redisTLS(&config.RedisTLS{CAFile: certFile, CertFile: certFile, KeyFile: keyFile})
+	got, err := redisTLS(&config.Redis{TLS: config.RedisTLS{CAFile: certFile, CertFile: certFile, KeyFile: keyFile}})
 	if err != nil || got.RootCAs == nil || len(got.Certificates) != 1 {
 		t.Errorf("got %+v %v", got, err)
 	}
-	if got, err := redisTLS(&config.RedisTLS{}); got != nil || err != nil {
+	if got, err := redisTLS(&config.Redis{URL: "rediss://x"}); got != nil || err != nil {
 		t.Errorf("no files gave %+v %v", got, err)
 	}
-	if _, err := redisTLS(&config.RedisTLS{CAFile: keyFile}); err == nil {
+	if _, err := redisTLS(&config.Redis{TLS: config.RedisTLS{CAFile: keyFile}}); err == nil {
 		t.Error("a key was taken for a certificate")
 	}
 }
@@ -463,11 +467,14 @@ func TestRedisThatComesLate(t *testing.T) {
 		s, err := New(ctx, cfg, Options{Logger: log.logger()})
 		started <- result{s, err}
 	}()
-	eventually(t, "it is waited for", func() bool { return strings.Contains(log.String(), "redis cannot be reached yet") })
+	eventually(t, "it is waited for", func() bool { return strings.Contains(log.String(), "redis still cannot be reached") })
 	redis.Start()
 	got := <-started
 	if got.err != nil {
 		t.Fatal(got.err)
+	}
+	if n := strings.Count(log.String(), "connection refused"); n != 1 {
+		t.Errorf("the log says %d times that the connection was refused:\n%s", n, log.String())
 	}
 	stop()
 	if err := got.server.Run(ctx); err != nil {
@@ -504,6 +511,55 @@ func TestWrongRedisPassword(t *testing.T) {
 	}
 	r := run(t, settings(t, "coordinator.redis.url="+redis.URL, "coordinator.redis.password=right"), Options{})
 	r.mustCall(t, "GET", "/health/ready", "", 200)
+}
+
+// Streams on a Cluster, with groups and streams in memory or on a server.
+func TestStreamsOnCluster(t *testing.T) {
+	addrs := redistest.StartCluster(t, 3)
+	metadata := redistest.Start(t)
+	cluster := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addrs})
+	t.Cleanup(func() { _ = cluster.Close() })
+	for name, pairs := range map[string][]string{
+		"metadata in memory":   {"coordinator.store.type=memory", "coordinator.redis.addresses=" + strings.Join(addrs, ",")},
+		"metadata on a server": {"coordinator.redis.url=" + metadata.URL, "coordinator.streams.redis.addresses=" + addrs[1]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, settings(t, pairs...), Options{})
+			r.mustCall(t, "POST", "/coord/v1/streams/orders", `{"initialShardCount":12,"requestedBy":"test"}`, 201)
+			r.mustCall(t, "POST", beat, heartbeat(t, nil), 200)
+			for i := range 12 {
+				key := fmt.Sprintf("orders:%d", i)
+				if groups, err := cluster.XInfoGroups(t.Context(), key).Result(); err != nil || len(groups) != 1 {
+					t.Errorf("%s: groups %v, %v", key, groups, err)
+				}
+			}
+			health := r.mustCall(t, "GET", "/coord/v1/monitoring/health", "", 200)
+			if !strings.Contains(health, `"store":"UP","redis":"UP"`) {
+				t.Errorf("health %s", health)
+			}
+			for i := range 12 {
+				if err := cluster.Del(t.Context(), fmt.Sprintf("orders:%d", i)).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.end(t); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A Cluster taken for a server, and the reverse, end the start at once.
+func TestRedisOfAnotherKind(t *testing.T) {
+	addrs, server := redistest.StartCluster(t, 1), redistest.Start(t)
+	for _, pairs := range [][]string{
+		{"coordinator.redis.url=redis://" + addrs[0]},
+		{"coordinator.redis.url=" + server.URL, "coordinator.streams.redis.addresses=" + server.Addr},
+	} {
+		if _, err := New(t.Context(), settings(t, pairs...), Options{}); err == nil || !strings.Contains(err.Error(), "part of a Redis Cluster") {
+			t.Errorf("%q: %v", pairs, err)
+		}
+	}
 }
 
 func TestDeclaredStreams(t *testing.T) {
