@@ -22,15 +22,20 @@ type Coordinator struct {
 	ports Ports
 
 	// life ends when Close is done; every goroutine stops with it.
-	life   context.Context
-	kill   context.CancelFunc
-	owned  sync.WaitGroup
-	closed atomic.Bool
+	life context.Context
+	kill context.CancelFunc
+	// closing ends when Close begins, and with it what nobody waits for.
+	closing context.Context
+	close   context.CancelFunc
+	owned   sync.WaitGroup
+	closed  atomic.Bool
 
 	mu     sync.Mutex
 	groups map[port.GroupKey]*runner
 	// shards remembers the shard counts of streams, for body limits.
 	shards map[string]int
+	// lost are shards that members report missing.
+	lost lostShards
 	// lanes keep the steps of one stream from running twice at once here.
 	lanes map[string]*lane
 
@@ -55,9 +60,10 @@ func New(cfg Config, ports Ports) (*Coordinator, error) {
 		ports.IDs = randomIDs{}
 	}
 	life, kill := context.WithCancel(context.Background())
+	closing, begin := context.WithCancel(life)
 	c := &Coordinator{
-		cfg: cfg, ports: ports, life: life, kill: kill,
-		groups: map[port.GroupKey]*runner{}, shards: map[string]int{}, lanes: map[string]*lane{},
+		cfg: cfg, ports: ports, life: life, kill: kill, closing: closing, close: begin,
+		groups: map[port.GroupKey]*runner{}, shards: map[string]int{}, lanes: map[string]*lane{}, lost: lostShards{},
 	}
 	c.health.loopSeen.Store(int64(ports.Clock.Mono()))
 	return c, nil
@@ -183,6 +189,7 @@ func (c *Coordinator) Heartbeat(ctx context.Context, streamName, groupName strin
 		}
 	}
 	defer c.release(r)
+	c.noteMissing(streamName, q) //nolint:contextcheck // It outlives the heartbeat.
 	return r.heartbeat(ctx, q)
 }
 
@@ -228,6 +235,7 @@ func (c *Coordinator) admit(ctx context.Context, key port.GroupKey, q *protocol.
 func (c *Coordinator) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if !c.closed.Swap(true) {
+		c.close()
 		for _, r := range c.groups {
 			r.close()
 		}
