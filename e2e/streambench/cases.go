@@ -9,7 +9,7 @@ import (
 const (
 	consumeOfRaw       = 0.5
 	consumeOfWatermill = 7
-	lanesOfOneLane     = 4
+	manyOfOne          = 4
 	syncOfRaw          = 0.85
 	asyncOfRaw         = 0.7
 	latencyOfRaw       = 2

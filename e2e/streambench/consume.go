@@ -19,9 +19,9 @@ const (
 )
 
 const (
-	// sleepLanes is how many lanes share a shard when handlers wait.
-	sleepLanes = 64
-	// sleepRecords is how many records one lane handles in such a run.
+	// sleepers is how many handlers that wait run at a time.
+	sleepers = 64
+	// sleepRecords is how many records a run has in which one waits at a time.
 	sleepRecords = 500
 	sleepTime    = time.Millisecond
 	spinTime     = 100 * time.Microsecond
@@ -50,7 +50,7 @@ func consumeCase(s settings, shards, payload int) benchCase {
 // sleepCase has handlers that wait, as for a database.
 func sleepCase() benchCase {
 	work := func() { time.Sleep(sleepTime) }
-	many, one := fmt.Sprintf("rsc, %d lanes", sleepLanes), "rsc, 1 lane"
+	many, one := fmt.Sprintf("rsc, %d at a time", sleepers), "rsc, 1 at a time"
 	run := func(r reader, n int) candidate {
 		return candidate{r.name, func(ctx context.Context, b *bench) (sample, error) {
 			return b.consume(ctx, r, 1, n, 200, work)
@@ -59,12 +59,12 @@ func sleepCase() benchCase {
 	return benchCase{
 		name: "handlers that wait 1 ms, 1 shard", unit: perSecond,
 		candidates: []candidate{
-			run(rscReader(many, sleepLanes), sleepRecords*sleepLanes/4),
+			run(rscReader(many, sleepers), sleepRecords*sleepers/4),
 			run(rscReader(one, 1), sleepRecords),
 			run(loopReader("raw", rawCount, false), sleepRecords),
 			run(watermillReader(), sleepRecords),
 		},
-		gates: []gate{{ours: many, peer: one, limit: lanesOfOneLane}},
+		gates: []gate{{ours: many, peer: one, limit: manyOfOne}},
 	}
 }
 

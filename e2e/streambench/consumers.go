@@ -42,16 +42,17 @@ func plainLayout(s *stream, i int, payload []byte) []any {
 	return []any{producer.KeyField, s.key(i), payloadField, payload}
 }
 
-// rscReader is our consumer; lanes 0 means its default.
-func rscReader(name string, lanes int) reader {
+// rscReader is our consumer, with so many handlers at a time; 0 means its default.
+func rscReader(name string, concurrency int) reader {
 	return reader{name: name, layout: plainLayout, start: func(ctx context.Context, s *stream, handle func(int)) (func() error, error) {
-		return startConsumer(ctx, rscConfig(s, lanes, handle))
+		return startConsumer(ctx, rscConfig(s, concurrency, handle))
 	}}
 }
 
-func rscConfig(s *stream, lanes int, handle func(int)) consumer.Config {
-	cfg := consumer.Config{
-		Transport: line{s.b.coord, s.prefix, group}, Stream: s.prefix, Group: group, MemberID: "bench",
+func rscConfig(s *stream, concurrency int, handle func(int)) consumer.Config {
+	return consumer.Config{
+		Concurrency: concurrency,
+		Transport:   line{s.b.coord, s.prefix, group}, Stream: s.prefix, Group: group, MemberID: "bench",
 		Redis:  s.b.redis.options(),
 		Logger: slog.New(slog.DiscardHandler),
 		Handler: func(_ context.Context, r consumer.Record) error {
@@ -59,7 +60,6 @@ func rscConfig(s *stream, lanes int, handle func(int)) consumer.Config {
 			return nil
 		},
 	}
-	return cfg
 }
 
 func startConsumer(ctx context.Context, cfg consumer.Config) (func() error, error) {

@@ -4,7 +4,7 @@
 // Consumers that are compared:
 //
 //   - rsc: the consumer module as an application uses it, with order per key and
-//     its default number of lanes; a coordinator in this process gives it its
+//     its default number of handlers; a coordinator in this process gives it its
 //     shards.
 //   - raw: go-redis by hand, as the ceiling: a goroutine for each shard that
 //     reads COUNT 100, handles, and acknowledges all of it with one XACK.

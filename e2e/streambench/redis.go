@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,7 +67,10 @@ func startFleet(ctx context.Context, s settings) (_ *fleet, err error) {
 		}
 		f.nodes = append(f.nodes, node)
 	}
-	return f, f.join(ctx)
+	if err := f.join(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (f *fleet) close() error {
@@ -124,10 +128,11 @@ func (f *fleet) join(ctx context.Context) error {
 func (f *fleet) joined(ctx context.Context) bool {
 	for _, node := range f.nodes {
 		client := newClient(node.addr)
-		slots, err := client.ClusterSlots(ctx).Result()
+		shards, err := client.ClusterShards(ctx).Result()
+		without := slices.ContainsFunc(shards, func(s redis.ClusterShard) bool { return len(s.Slots) == 0 })
 		state := client.ClusterInfo(ctx).Val()
 		_ = client.Close()
-		if err != nil || len(slots) != clusterNodes || !clusterIsUp.MatchString(state) {
+		if err != nil || len(shards) != clusterNodes || without || !clusterIsUp.MatchString(state) {
 			return false
 		}
 	}
