@@ -168,6 +168,12 @@ type Config struct {
 	// Defaults to 10 s.
 	MaxWait time.Duration
 
+	// Retention says which records are removed from the stream once every group
+	// has acknowledged them.
+	//
+	// Defaults to all of them, as soon as may be; see Retention.
+	Retention Retention
+
 	// Observer is told what the consumer does, to be measured.
 	//
 	// Defaults to none, which costs nothing.
@@ -216,6 +222,9 @@ func (c Config) withDefaults() Config {
 		c.MaxWait = DefaultMaxWait
 	case c.MaxWait < 0:
 		c.MaxWait = 0
+	}
+	if c.Retention.Interval == 0 {
+		c.Retention.Interval = DefaultTrimInterval
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -296,6 +305,7 @@ func (c *Config) validate() error {
 	}
 	within("AckInterval", c.AckInterval, time.Millisecond, maxAckInterval)
 	within("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, 24*time.Hour)
+	bad = append(bad, c.Retention.validate())
 	within("MaxWait", c.MaxWait, 0, time.Hour)
 	if c.HTTPClient != nil && c.HTTPClient.Timeout != 0 && c.HTTPClient.Timeout <= c.MaxWait {
 		complain("HTTPClient: gives up after %s, while heartbeats are held for up to %s: set no Timeout, or a shorter MaxWait", c.HTTPClient.Timeout, c.MaxWait)

@@ -47,6 +47,8 @@ func (p *poller) open(ctx context.Context) {
 	p.pool = newPool(p.cfg.Concurrency, p.cfg.MaxInFlight, p.cfg.MaxInFlightBytes)
 	ctx, p.stop = context.WithCancel(ctx)
 	p.running.Go(func() { p.acker.run(ctx) })
+	k := newKeeper(p.servers, p)
+	p.running.Go(func() { k.run(ctx) })
 }
 
 // close ends it. Workers have ended, but for those whose handler is stuck.

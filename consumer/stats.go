@@ -28,10 +28,12 @@ type Stats struct {
 	// takes somebody else who reads with this group: an old owner that was paused
 	// and is served after its lease and ours since, or a foreign reader.
 	Late uint64
+	// Trimmed counts records that retention removed, see Retention.
+	Trimmed uint64
 }
 
 type stats struct {
-	handled, failed, acknowledged, recovered, deleted, retried, deadLettered, suspects, late atomic.Uint64
+	handled, failed, acknowledged, recovered, deleted, retried, deadLettered, suspects, late, trimmed atomic.Uint64
 }
 
 func (s *stats) snapshot() Stats {
@@ -39,5 +41,6 @@ func (s *stats) snapshot() Stats {
 		Handled: s.handled.Load(), Failed: s.failed.Load(), Acknowledged: s.acknowledged.Load(),
 		Recovered: s.recovered.Load(), Deleted: s.deleted.Load(),
 		Retried: s.retried.Load(), DeadLettered: s.deadLettered.Load(), Suspects: s.suspects.Load(), Late: s.late.Load(),
+		Trimmed: s.trimmed.Load(),
 	}
 }

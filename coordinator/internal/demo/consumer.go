@@ -62,7 +62,9 @@ func runConsumer(ctx context.Context, in io.Reader, out, log io.Writer, wrap fun
 		Stream: o.Stream, Group: o.Group, MemberID: o.Member, Redis: redis,
 		Handler:         wrap(handler(out, o.Work)),
 		ShutdownTimeout: leaveTimeout,
-		Logger:          slog.New(newLineHandler(func(line string) { _, _ = fmt.Fprintln(log, line) }, nil)),
+		// In the end every record is counted where it was stored.
+		Retention: consumer.Retention{Off: true},
+		Logger:    slog.New(newLineHandler(func(line string) { _, _ = fmt.Fprintln(log, line) }, nil)),
 	}
 	if o.Embedded {
 		cfg.BlockTime = embeddedBlock
