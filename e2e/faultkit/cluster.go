@@ -153,7 +153,7 @@ func (s *Server) Owner(key string) *Node {
 // as CLUSTER FAILOVER does.
 func (s *Server) Failover(master *Node) {
 	s.tb.Helper()
-	replica := s.replicaOf(master)
+	replica := s.Replica(master)
 	must(s.tb, replica.Client.Do(s.ctx(), "CLUSTER", "FAILOVER").Err())
 	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool {
 		return replica.master(s.ctx()) && !master.master(s.ctx())
@@ -165,14 +165,14 @@ func (s *Server) Failover(master *Node) {
 // had not reached the replica is lost with it.
 func (s *Server) KillMaster(master *Node) {
 	s.tb.Helper()
-	replica := s.replicaOf(master)
+	replica := s.Replica(master)
 	master.Kill()
 	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool { return replica.master(s.ctx()) })
 	s.awaitWhole()
 }
 
-// replicaOf returns a running replica of a master.
-func (s *Server) replicaOf(master *Node) *Node {
+// Replica returns a running replica of a master.
+func (s *Server) Replica(master *Node) *Node {
 	s.tb.Helper()
 	ctx := s.ctx()
 	follows := "master_port:" + strconv.Itoa(port(s.tb, master.Addr)) + "\r\n"

@@ -1,0 +1,203 @@
+package dataplane
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+)
+
+// closeRace closes consumers while a record is on its way to their blocked reads,
+// sooner and later. None may be left in the hands of somebody who is gone.
+func closeRace(t *testing.T, kind faultkit.Kind) finding {
+	const (
+		most = 200 * time.Millisecond
+		skew = 2 * time.Millisecond
+	)
+	ctx := t.Context()
+	w := newWorld(t, kind, setting{shards: 1})
+	f := w.newFeed("k", 10, nil)
+	f.batch = 1
+	f.publish(ctx, 1)
+	chance := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a seed must repeat
+	rounds := size(60, 1_000)
+	var stops []time.Duration
+	stranded := 0
+	for round := range rounds {
+		p := w.plan(fmt.Sprintf("m%d", round), nil)
+		journal, err := openJournal(p.Journal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &handling{plan: p, journal: journal, attempts: map[string]int{}}
+		c, err := consumer.New(p.config(h.handle, slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(context.WithoutCancel(ctx)) }()
+		// It has read what was there before, and waits for more.
+		w.awaitDrained()
+		fed := make(chan struct{})
+		early := time.Duration(chance.Int64N(int64(skew)))
+		late := time.Duration(chance.Int64N(int64(skew)))
+		go func() {
+			defer close(fed)
+			time.Sleep(early)
+			f.publish(ctx, 1)
+		}()
+		time.Sleep(late)
+		began := time.Now()
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		stops = append(stops, time.Since(began))
+		<-fed
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if err := journal.close(); err != nil {
+			t.Fatal(err)
+		}
+		pending, _, err := w.backlog()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranded += int(pending)
+	}
+	last := w.join("last")
+	w.settle(last)
+	w.awaitDrained()
+	found := w.find()
+	slices.Sort(stops)
+	found.recovery, found.bound = stops[len(stops)*99/100], most
+	found.note = fmt.Sprintf("%d rounds, stop p50 %s, p99 %s, stranded %d", rounds, stops[len(stops)/2].Round(time.Microsecond), found.recovery.Round(time.Microsecond), stranded)
+	if stranded > 0 {
+		t.Errorf("%d records were left pending by consumers that had closed", stranded)
+	}
+	if found.duplicated > 0 {
+		t.Errorf("%d records were handled twice although every consumer closed in order", found.duplicated)
+	}
+	return found
+}
+
+// manyShards reads 64 shards with a user's small pool: acknowledgements must not
+// queue behind reads that wait.
+func manyShards(t *testing.T, kind faultkit.Kind) finding {
+	const most = 50 * time.Millisecond
+	w := newWorld(t, kind, setting{shards: 64, defaults: plan{PoolSize: 10}})
+	w.settle(w.join("a"))
+	f := w.newFeed("k", 640, nil)
+	f.batch = 64
+	rounds := size(20, 100)
+	var acks []time.Duration
+	for range rounds {
+		f.publish(t.Context(), f.batch)
+		w.awaitDone(len(f.outcomes()))
+		began := time.Now()
+		for {
+			pending, _, err := w.backlog()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pending == 0 {
+				break
+			}
+			if time.Since(began) > patience {
+				t.Fatal("records stay pending that were handled")
+			}
+		}
+		acks = append(acks, time.Since(began))
+	}
+	found := w.find()
+	slices.Sort(acks)
+	// 64 lists are looked through one by one, so the best is what counts of the
+	// looking, and the worst of the acknowledging.
+	found.recovery, found.bound = acks[len(acks)*99/100]-acks[0], most
+	found.note = fmt.Sprintf("64 shards, PoolSize 10; acknowledged %s after the last handler at worst", acks[len(acks)-1].Round(time.Millisecond))
+	return found
+}
+
+// lostReplies loses replies of reads that had records in them.
+func lostReplies(t *testing.T, kind faultkit.Kind) finding {
+	const most = 2 * time.Second
+	w := newWorld(t, kind, setting{server: faultkit.Options{Proxied: true}})
+	w.settle(w.join("a"), w.join("b"))
+	losses := size(24, 100)
+	each := losses / len(w.server.Proxies)
+	f := w.newFeed("k", 1_000, nil)
+	f.start(size(3_000, 5_000))
+	w.awaitMore(100)
+	for _, p := range w.server.Proxies {
+		p.Lose(faultkit.Loss{Command: "XREADGROUP", Every: 10, Times: each})
+	}
+	lost := func() int {
+		n := 0
+		for _, p := range w.server.Proxies {
+			n += p.Lost()
+		}
+		return n
+	}
+	least := size(10_000, 100_000)
+	faultkit.Eventually(t, 2*patience, "all replies are lost and all records published", func() bool {
+		return lost() >= each*busyProxies(w) && len(f.outcomes()) >= least
+	})
+	f.halt()
+	w.awaitDrained()
+	found := w.find()
+	found.recovery, found.bound = w.worstDelay(), most
+	found.note = fmt.Sprintf("%d replies lost; recovery is the worst delay of a record", lost())
+	return found
+}
+
+// busyProxies counts the proxies through which a shard is read: in a cluster a
+// master may have none.
+func busyProxies(w *world) int {
+	owners := map[*faultkit.Node]bool{}
+	for shard := range w.shards {
+		owners[w.server.Owner(shardKey(stream, shard))] = true
+	}
+	return len(owners)
+}
+
+// badRecords hands out what makes other consumers give up: a panic, an entry that
+// is none of ours, and a restart of the server.
+func badRecords(t *testing.T, kind faultkit.Kind) finding {
+	w := newWorld(t, kind, setting{
+		server:   faultkit.Options{Durable: true},
+		defaults: plan{DeadLetter: true, RetryFirst: 20 * time.Millisecond, RetryLast: 100 * time.Millisecond},
+	})
+	w.settle(w.join("a"), w.join("b"))
+	f := w.newFeed("k", 100, nil)
+	f.order = func(n name) order {
+		if n.seq == 3 {
+			return order{what: "panic", times: 1}
+		}
+		return order{}
+	}
+	f.publish(t.Context(), 1_000)
+	for shard := range w.shards {
+		w.addForeign(shard, "what", "no record of ours")
+	}
+	w.awaitDone(1_000)
+	w.server.Kill()
+	w.server.Restart()
+	f.start(200)
+	took := w.recovery(time.Now())
+	f.halt()
+	w.awaitDrained()
+	found := w.find()
+	found.recovery, found.bound = took, resume
+	dead, err := w.server.Client.XLen(t.Context(), stream+consumer.DeadLetterSuffix).Result()
+	if err != nil || int(dead) < w.shards {
+		t.Errorf("%d dead letters, want one for each of %d foreign entries (%v)", dead, w.shards, err)
+	}
+	found.note = fmt.Sprintf("%d failures and panics, %d foreign entries", w.account.failures, w.shards)
+	return found
+}

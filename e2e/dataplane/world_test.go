@@ -1,0 +1,399 @@
+package dataplane
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/producer"
+)
+
+// The one stream and the one group of a world.
+const (
+	stream = "orders"
+	group  = "billing"
+)
+
+// patience is how long is waited for what no bound is given for.
+const patience = 90 * time.Second
+
+// world is a server, a coordinator with a stream on it, members and producers.
+type world struct {
+	t           *testing.T
+	server      *faultkit.Server
+	coordinator *coordinator
+	shards      int
+	// defaults are what plans begin with.
+	defaults plan
+	members  map[string]*member
+	feeds    []*feed
+	account  *account
+	journal  *journalReader
+	// lossy says that the server may lose what it confirmed: what is gone from the
+	// streams at the end was lost by the server. Gone are those records.
+	lossy bool
+	gone  map[name]bool
+}
+
+// setting says how a world is made.
+type setting struct {
+	shards int
+	server faultkit.Options
+	// metaThere keeps the coordinator's records on the same server.
+	metaThere bool
+	// declared has the coordinator's settings declare the stream.
+	declared bool
+	defaults plan
+}
+
+func newWorld(t *testing.T, kind faultkit.Kind, s setting) *world {
+	t.Helper()
+	if s.shards == 0 {
+		s.shards = 4
+	}
+	w := &world{t: t, server: kind.Start(t, s.server), shards: s.shards, members: map[string]*member{}, account: newAccount(), gone: map[name]bool{}}
+	var args []string
+	if s.declared {
+		args = []string{"--config", declared(t, s.shards)}
+	}
+	w.coordinator = startCoordinator(t, w.server, s.metaThere, args...)
+	if !s.declared {
+		w.coordinator.createStream(stream, s.shards)
+	}
+	path := filepath.Join(t.TempDir(), "journal")
+	var err error
+	if w.journal, err = newJournalReader(path); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.journal.file.Close() })
+	w.defaults = s.defaults
+	w.defaults.Coordinators = []string{w.coordinator.url}
+	w.defaults.Addrs, w.defaults.Cluster = w.server.Addrs(), kind.Clustered
+	w.defaults.Stream, w.defaults.Group, w.defaults.Journal = stream, group, path
+	return w
+}
+
+// member is a running member: a process, or a goroutine of the test.
+type member struct {
+	w    *world
+	id   string
+	proc *faultkit.Process
+
+	// logs and cancel are a goroutine's.
+	logs   *logBuffer
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error
+}
+
+// start runs a member as a process.
+func (w *world) start(id string, change ...func(*plan)) *member {
+	w.t.Helper()
+	text, err := json.Marshal(w.plan(id, change))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	program, err := filepath.Abs(selfPath())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m := &member{w: w, id: id, proc: faultkit.Run(w.t, "member "+id, []string{planVariable + "=" + string(text)}, program)}
+	w.members[id] = m
+	return m
+}
+
+// join runs a member within the test process.
+func (w *world) join(id string, change ...func(*plan)) *member {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	m := &member{w: w, id: id, logs: new(logBuffer), cancel: cancel, ended: make(chan struct{})}
+	p := w.plan(id, change)
+	go func() {
+		defer close(m.ended)
+		m.err = consume(ctx, p, slog.New(slog.NewJSONHandler(m.logs, nil)))
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-m.ended
+		if w.t.Failed() {
+			w.t.Logf("the end of the log of member %s:\n%s", id, m.logs.tail())
+		}
+	})
+	w.members[id] = m
+	return m
+}
+
+func (w *world) plan(id string, change []func(*plan)) plan {
+	p := w.defaults
+	p.Member = id
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+// kill ends a member's process as kill -9 does.
+func (m *member) kill() {
+	m.w.t.Helper()
+	m.proc.Kill()
+	m.w.take()
+	m.w.account.forget(m.id)
+	delete(m.w.members, m.id)
+}
+
+// stop asks a member to end, and fails the test unless it does so in order.
+func (m *member) stop() {
+	m.w.t.Helper()
+	delete(m.w.members, m.id)
+	if m.proc != nil {
+		m.proc.Terminate()
+		if code := m.proc.Wait(patience); code != 0 {
+			m.w.t.Errorf("%s was asked to end and exited with %d:\n%s", m.id, code, m.proc.Log())
+		}
+		return
+	}
+	m.cancel()
+	select {
+	case <-m.ended:
+	case <-time.After(patience):
+		m.w.t.Fatalf("%s has not ended within %s", m.id, patience)
+	}
+	if m.err != nil {
+		m.w.t.Errorf("%s was asked to end and ended with %v", m.id, m.err)
+	}
+}
+
+// log returns what the member has logged.
+func (m *member) log() string {
+	if m.proc != nil {
+		return m.proc.Log()
+	}
+	return m.logs.String()
+}
+
+// lines counts the lines that the member has logged.
+func (m *member) lines() int { return strings.Count(m.log(), "\n") }
+
+// settle waits until the members share all shards and nobody else holds any.
+func (w *world) settle(members ...*member) {
+	w.t.Helper()
+	faultkit.Eventually(w.t, startTimeout, fmt.Sprintf("%d members share %d shards", len(members), w.shards), func() bool {
+		held, sum := w.coordinator.held(stream, group), 0
+		for _, m := range members {
+			n := len(held[m.id])
+			if n == 0 && len(members) <= w.shards {
+				return false
+			}
+			sum += n
+			if m.proc != nil && !m.proc.Runs() {
+				w.t.Fatalf("%s has ended:\n%s", m.id, m.log())
+			}
+		}
+		return sum == w.shards
+	})
+}
+
+// take brings the account up to date.
+func (w *world) take() {
+	w.t.Helper()
+	if err := w.journal.take(w.account.add); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// published returns the outcomes of all feeds by now.
+func (w *world) published() map[name]sent {
+	all := map[name]sent{}
+	for _, f := range w.feeds {
+		for n, s := range f.outcomes() {
+			all[n] = s
+		}
+	}
+	return all
+}
+
+// done counts the records that are finished by now.
+func (w *world) done() int {
+	w.t.Helper()
+	w.take()
+	count := 0
+	for _, h := range w.account.records {
+		if h.done > 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// awaitDone waits until so many records are finished.
+func (w *world) awaitDone(count int) {
+	w.t.Helper()
+	faultkit.Eventually(w.t, patience, fmt.Sprintf("%d records are finished", count), func() bool { return w.done() >= count })
+}
+
+// awaitMore waits until so many more records are finished than are by now.
+func (w *world) awaitMore(count int) { w.t.Helper(); w.awaitDone(w.done() + count) }
+
+// backlog is what the group is still owed, as Redis counts it: entries that are
+// pending, and streams that go on behind the last delivered id.
+func (w *world) backlog() (pending, undelivered int64, err error) {
+	ctx := context.WithoutCancel(w.t.Context())
+	for shard := range w.shards {
+		key := shardKey(stream, shard)
+		groups, err := w.server.Client.XInfoGroups(ctx, key).Result()
+		if err != nil {
+			return 0, 0, err
+		}
+		found := false
+		for _, g := range groups {
+			if g.Name != group {
+				continue
+			}
+			found = true
+			pending += g.Pending
+			rest, err := w.server.Client.XRangeN(ctx, key, "("+g.LastDeliveredID, "+", 1).Result()
+			if err != nil {
+				return 0, 0, err
+			}
+			undelivered += int64(len(rest))
+		}
+		if !found {
+			undelivered++
+		}
+	}
+	return pending, undelivered, nil
+}
+
+// awaitDrained waits until nothing is pending and nothing undelivered.
+func (w *world) awaitDrained() {
+	w.t.Helper()
+	var pending, undelivered int64
+	var err error
+	deadline := time.Now().Add(patience)
+	for {
+		pending, undelivered, err = w.backlog()
+		if err == nil && pending == 0 && undelivered == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within %s: the streams are drained (pending %d, undelivered in %d shards, %v)", patience, pending, undelivered, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// contents reads all shards: every record of ours that is there, and how often.
+func (w *world) contents() map[name]int {
+	w.t.Helper()
+	found := map[name]int{}
+	for shard := range w.shards {
+		w.scan(shardKey(stream, shard), func(n name) { found[n]++ })
+	}
+	return found
+}
+
+// deadLetters reads the dead-letter stream.
+func (w *world) deadLetters() map[name]int {
+	w.t.Helper()
+	found := map[name]int{}
+	w.scan(stream+consumer.DeadLetterSuffix, func(n name) { found[n]++ })
+	return found
+}
+
+// scan reads a stream in parts.
+func (w *world) scan(key string, see func(name)) {
+	w.t.Helper()
+	const part = 1000
+	from := "-"
+	for {
+		records, err := w.server.Client.XRangeN(context.WithoutCancel(w.t.Context()), key, from, "+", part).Result()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, r := range records {
+			from = "(" + r.ID
+			text, _ := r.Values[producer.PayloadField].(string)
+			seq, _, err := parsePayload(text)
+			if err != nil {
+				continue // foreign
+			}
+			key, _ := r.Values[producer.KeyField].(string)
+			see(name{key, seq})
+		}
+		if len(records) < part {
+			return
+		}
+	}
+}
+
+// recovery returns how long after a moment each shard had handled a record that
+// was published after it, for the shard that took longest. All shards must have.
+func (w *world) recovery(since time.Time) time.Duration {
+	w.t.Helper()
+	var worst time.Duration
+	faultkit.Eventually(w.t, patience, "every shard has handled a record published after the fault", func() bool {
+		w.take()
+		first := map[int]time.Time{}
+		for n, s := range w.published() {
+			h := w.account.records[n]
+			if s.outcome != stored || s.at.Before(since) || h == nil || h.done == 0 {
+				continue
+			}
+			if at, ok := first[s.shard]; !ok || h.at.Before(at) {
+				first[s.shard] = h.at
+			}
+		}
+		worst = 0
+		for _, at := range first {
+			worst = max(worst, at.Sub(since))
+		}
+		return len(first) == w.shards
+	})
+	return worst
+}
+
+// worstDelay returns the longest time between the confirmation of a record and
+// its end.
+func (w *world) worstDelay() time.Duration {
+	w.t.Helper()
+	w.take()
+	var worst time.Duration
+	for n, s := range w.published() {
+		if h := w.account.records[n]; s.outcome == stored && h != nil && h.done > 0 {
+			worst = max(worst, h.at.Sub(s.at))
+		}
+	}
+	return worst
+}
+
+// logBuffer takes a log.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *logBuffer) tail() string {
+	const most = 3 << 10
+	text := b.String()
+	return text[max(0, len(text)-most):]
+}
