@@ -113,8 +113,8 @@ type Config struct {
 	OrderBy func(Record) string
 	// MaxInFlight bounds the records that this member has read and not finished, in
 	// all shards together; those that wait for another attempt, and those behind
-	// them, count. Reading pauses at the bound. Each shard may have one record
-	// whatever the bound is, and half of the bound is shared out evenly.
+	// them, count. Reading pauses at the bound. Half of it is shared out evenly, and
+	// each shard may have one record even where others have filled it.
 	//
 	// Defaults to 1,024, at most 1,000,000.
 	MaxInFlight int

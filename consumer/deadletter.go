@@ -50,13 +50,22 @@ type DeadLetter struct {
 	MaxLen int64
 }
 
-// errNeverEnded is why a record is given up that was begun too often by members
-// that did not come to an end with it.
-var errNeverEnded = errors.New("it was begun this often and never acknowledged: the process ended each time, or its handlers failed")
+// Why a record is given up that was begun too often before it came to us.
+var (
+	errNeverEnded = errors.New("its handler was begun this often and did not come to an end: the process ended with it")
+	errFailed     = errors.New("its handler failed this often, the last time at another member or in an earlier tenure")
+)
 
 // exhausted reports whether an entry was begun often enough before it came to us.
 func (w *worker) exhausted(e *entry) bool {
-	return w.p.cfg.DeadLetter.Enabled && e.recovered && !e.owed && e.Deliveries >= max(w.p.cfg.Retry.MaxDeliveries, leastBegun)
+	if !w.p.cfg.DeadLetter.Enabled || !e.recovered || e.owed {
+		return false
+	}
+	most := w.p.cfg.Retry.MaxDeliveries
+	if !e.ended {
+		most = max(most, leastBegun)
+	}
+	return e.Deliveries >= most
 }
 
 // bury moves a record to the dead-letter stream. The two streams may lie on

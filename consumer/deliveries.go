@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,10 +15,16 @@ import (
 // is given back. So the count says how often a handler has begun, whether or not it
 // came to an end; only a member that ends without a goodbye leaves records counted
 // that it had read and not begun.
+//
+// The entry also has the time of its last delivery. Where a handler has come to an
+// end, with an error, it is set to 0. So whoever finds an entry can tell one that
+// failed from one whose handler may have ended the process.
 
 const (
 	// giveBackBatch is how many ids one command gives back.
 	giveBackBatch = 500
+	// endedIdle is an idle time that only a delivery at time 0 has.
+	endedIdle = 20 * 365 * 24 * time.Hour
 )
 
 // raise counts one more delivery of a record, which is about to begin. It sets the
@@ -26,7 +33,7 @@ const (
 func (w *worker) raise(ctx context.Context, e *entry) (there bool, err error) {
 	ctx, done := context.WithTimeout(plain(ctx), w.p.servers.options.ReadTimeout)
 	defer done()
-	kept, err := w.p.servers.shared.Do(ctx, w.claimArgs(e.Deliveries+1, true, e.ID)...).StringSlice()
+	kept, err := w.p.servers.shared.Do(ctx, append(w.claimArgs(e.Deliveries+1, e.ID), "justid")...).StringSlice()
 	if err != nil {
 		return false, err
 	}
@@ -38,24 +45,39 @@ func (w *worker) raise(ctx context.Context, e *entry) (there bool, err error) {
 	return true, nil
 }
 
+// ended notes that the handler of a record came to an end. If it does not go
+// through, and the process ends before the record is tried again, then it is tried
+// alone.
+func (w *worker) ended(ctx context.Context, e *entry) {
+	if w.p.gate.left() <= 0 {
+		return
+	}
+	ctx, done := context.WithTimeout(plain(ctx), giveBackTimeout)
+	defer done()
+	if err := w.p.servers.shared.Do(ctx, w.endedArgs(e.Deliveries, e.ID)...).Err(); err != nil {
+		w.log.Debug("the end of a handler could not be noted", slog.String("id", e.ID), slog.Any("err", err))
+	}
+}
+
+// endedArgs makes the command that sets a count and notes that no handler runs.
+func (w *worker) endedArgs(count int, ids ...string) []any {
+	return append(w.claimArgs(count, ids...), "time", 0, "justid")
+}
+
 // claimArgs makes the command that takes records over and sets their count.
-func (w *worker) claimArgs(count int, justID bool, ids ...string) []any {
-	args := make([]any, 0, len(ids)+8)
+func (w *worker) claimArgs(count int, ids ...string) []any {
+	args := make([]any, 0, len(ids)+10)
 	args = append(args, "xclaim", w.shard.Key, w.p.cfg.Group, w.p.cfg.MemberID, 0)
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	args = append(args, "retrycount", count)
-	if justID {
-		args = append(args, "justid")
-	}
-	return args
+	return append(args, "retrycount", count)
 }
 
 // giveBack counts back what was counted and not begun. If it does not go through,
 // these records have a count that is one too high, which is all.
 func (w *worker) giveBack(ctx context.Context, back []returned) {
-	if len(back) == 0 {
+	if len(back) == 0 || lost(ctx) || w.p.gate.left() <= 0 {
 		return
 	}
 	ids := map[int][]string{}
@@ -67,7 +89,7 @@ func (w *worker) giveBack(ctx context.Context, back []returned) {
 	_, err := w.p.servers.shared.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for count, ids := range ids {
 			for some := range slices.Chunk(ids, giveBackBatch) {
-				pipe.Do(ctx, w.claimArgs(count, true, some...)...)
+				pipe.Do(ctx, w.endedArgs(count, some...)...)
 			}
 		}
 		return nil

@@ -18,9 +18,9 @@ type entry struct {
 	owed bool
 	// recovered: it was taken over from the pending list, and not begun by us since.
 	recovered bool
-	// suspect: it was begun before, twice at least, and never ended. It may be what
-	// ended the process.
-	suspect bool
+	// suspect: it was begun before, twice at least, and its handler did not come to
+	// an end the last time. It may be what ended the process. ended: it did.
+	suspect, ended bool
 	// doom is why it is to be moved to the dead-letter stream, nil while it is not.
 	doom error
 	// failures counts those of its handler here, trouble has the pauses while Redis

@@ -18,7 +18,9 @@ func (w *worker) attempt(ctx context.Context, e *entry) verdict {
 		return verdict{again: true, after: gateRetry}
 	}
 	if e.doom == nil && w.exhausted(e) {
-		e.doom = errNeverEnded
+		if e.doom = errNeverEnded; e.ended {
+			e.doom = errFailed
+		}
 	}
 	if e.doom != nil {
 		return w.bury(ctx, e)
@@ -81,8 +83,13 @@ func (w *worker) judge(ctx context.Context, e *entry, err error) verdict {
 	retry := &w.p.cfg.Retry
 	if w.p.cfg.DeadLetter.Enabled && (isRejected(err) || e.Deliveries >= retry.MaxDeliveries) {
 		e.doom = err
-		return w.bury(ctx, e)
+		v := w.bury(ctx, e)
+		if v.again {
+			w.ended(ctx, e)
+		}
+		return v
 	}
+	w.ended(ctx, e)
 	pause := retry.pauseAfter(err, e.failures)
 	w.p.stats.retried.Add(1)
 	notify(w.p.observing, Observer.Retried, RetriedEvent{Shard: w.shard, ID: e.ID, Deliveries: e.Deliveries, In: pause, Err: err})

@@ -158,13 +158,16 @@ func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*ent
 	}
 	// A command sets one count, so there is one for each count that occurs.
 	byCount := map[int][]string{}
-	fresh := make(map[string]bool, len(pending))
+	fresh, ended := map[string]bool{}, map[string]bool{}
 	for i := range pending {
 		p := &pending[i]
 		count := int(p.RetryCount)
 		if w.unbegun(p) {
 			count = 1
 			fresh[p.ID] = true
+		}
+		if p.Idle > endedIdle {
+			ended[p.ID] = true
 		}
 		byCount[count] = append(byCount[count], p.ID)
 	}
@@ -173,7 +176,7 @@ func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*ent
 	err := w.link.do(0, func() error {
 		_, err := w.link.conn.Pipelined(plain(ctx), func(pipe redis.Pipeliner) error {
 			for i, count := range counts {
-				claims[i] = redis.NewXMessageSliceCmd(plain(ctx), w.claimArgs(count, false, byCount[count]...)...)
+				claims[i] = redis.NewXMessageSliceCmd(plain(ctx), w.claimArgs(count, byCount[count]...)...)
 				_ = pipe.Process(plain(ctx), claims[i])
 			}
 			return nil
@@ -188,8 +191,8 @@ func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*ent
 	for i, count := range counts {
 		batch = append(batch, w.entries(claims[i].Val(), func(e *entry) {
 			e.Deliveries, e.recovered = count, true
-			e.owed = fresh[e.ID]
-			e.suspect = count > 1
+			e.owed, e.ended = fresh[e.ID], ended[e.ID]
+			e.suspect = count > 1 && !e.ended
 			found[e.ID] = struct{}{}
 		})...)
 	}

@@ -7,9 +7,10 @@ import "context"
 // another; the other half goes to whoever has a backlog.
 //
 // Sizes are not known before a read. Each shard expects the largest it has seen
-// lately, and one record only while it has seen none. So what is in hand is at most
-// the bound, or one record of each shard if that is more, and beyond that at most
-// one read of each shard whose records have grown all of a sudden.
+// lately, and one record only while it has seen none. Each shard may have one record
+// in any case: a new one must not starve where others have filled the room. So what
+// is in hand is at most the bound, and one record of each shard, and beyond that at
+// most one read of each shard whose records have grown all of a sudden.
 
 // room keeps the count. It is guarded by the pool's mutex.
 type room struct {
