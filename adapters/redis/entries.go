@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -36,14 +37,14 @@ func entryOf(e command.Entry) Entry {
 	return Entry{ID: e.ID, Fields: fields}
 }
 
-// Entries reads the entries of the stream under key whose ids are above after,
-// in order, a page at a time; after may be empty. A key that does not exist has
-// none. It ends with the first error.
-func (s *Streams) Entries(ctx context.Context, key, after string) iter.Seq2[Entry, error] {
+// Entries reads the entries of the stream under key whose ids are above after and
+// not above last, in order, a page at a time; empty ids are no bounds. A key that
+// does not exist has none. It ends with the first error.
+func (s *Streams) Entries(ctx context.Context, key, after, last string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		pages := pager{cmd: s.cmd, key: key, from: above(after), to: "+"}
+		pages := pager{cmd: s.cmd, key: key, from: above(after), to: cmp.Or(last, "+")}
 		for {
-			page, last, err := pages.next(ctx, maxPageEntries)
+			page, end, err := pages.next(ctx, maxPageEntries)
 			if err != nil {
 				yield(Entry{}, fmt.Errorf("read %s: %w", key, err))
 				return
@@ -53,7 +54,7 @@ func (s *Streams) Entries(ctx context.Context, key, after string) iter.Seq2[Entr
 					return
 				}
 			}
-			if last {
+			if end {
 				return
 			}
 		}

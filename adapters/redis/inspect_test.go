@@ -174,7 +174,7 @@ func TestInspectForeign(t *testing.T) {
 	if _, err := s.Inspect(t.Context(), []string{"orders:0", "orders:1"}, 10); err == nil || !strings.Contains(err.Error(), "orders:1") {
 		t.Errorf("got %v", err)
 	}
-	for _, err := range s.Entries(t.Context(), "orders:1", "") {
+	for _, err := range s.Entries(t.Context(), "orders:1", "", "") {
 		if err == nil || !strings.Contains(err.Error(), "orders:1") {
 			t.Errorf("entries: %v", err)
 		}
@@ -205,8 +205,8 @@ func TestEntries(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	read := func(after string) (got []string) {
-		for e, err := range s.Entries(t.Context(), "s", after) {
+	read := func(after, last string) (got []string) {
+		for e, err := range s.Entries(t.Context(), "s", after, last) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,11 +217,14 @@ func TestEntries(t *testing.T) {
 		}
 		return got
 	}
-	if got := read(""); strings.Join(got, " ") != strings.Join(ids, " ") {
+	if got := read("", ""); strings.Join(got, " ") != strings.Join(ids, " ") {
 		t.Errorf("read %d entries, want %d in order", len(got), len(ids))
 	}
-	if got := read(ids[99]); strings.Join(got, " ") != strings.Join(ids[100:], " ") {
+	if got := read(ids[99], ""); strings.Join(got, " ") != strings.Join(ids[100:], " ") {
 		t.Errorf("read %d entries, want the last %d", len(got), len(ids)-100)
+	}
+	if got := read(ids[9], ids[119]); strings.Join(got, " ") != strings.Join(ids[10:120], " ") {
+		t.Errorf("read %d entries, want 110 in the midst", len(got))
 	}
 	e, found, err := s.Entry(t.Context(), "s", ids[7])
 	if err != nil || !found || e.ID != ids[7] {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	goredis "github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/config"
@@ -25,7 +24,7 @@ const (
 type connection struct {
 	stream       string
 	coordinators []string
-	redisURL     string
+	redisAt      redisAt
 	username     string
 	password     config.Secret
 	logLevel     string
@@ -38,17 +37,13 @@ func (n *connection) flags(a App, c *cobra.Command, logLevel string) {
 	f := c.Flags()
 	f.StringVar(&n.stream, "stream", "", "prefix of the stream's keys, such as orders (needed)")
 	f.StringSliceVar(&n.coordinators, "coordinator", strings.Split(a.getenv("RSC_COORDINATOR", defaultCoordinator), ","), "`URL` of a coordinator, also RSC_COORDINATOR; may be repeated")
-	// The default is not shown: it may hold a password.
-	f.StringVar(&n.redisURL, "redis", "", "`URL` of the Redis that holds the stream, also REDIS_URL (default "+defaultRedis+")")
+	n.redisAt.flags(f)
 	f.StringVar(&n.username, "username", a.getenv("RSC_USERNAME", defaultUser), "user for the coordinator, also RSC_USERNAME; the password is RSC_PASSWORD")
 	f.StringVar(&n.logLevel, "log-level", logLevel, "debug, info, warn or error")
 }
 
 // check completes the connection and returns all complaints about it.
 func (n *connection) check(a App) error {
-	if n.redisURL == "" {
-		n.redisURL = a.getenv("REDIS_URL", defaultRedis)
-	}
 	var bad []error
 	if n.stream == "" {
 		bad = append(bad, errors.New("--stream is needed: the prefix of the stream's keys, such as --stream orders for orders:0, orders:1, …"))
@@ -61,9 +56,7 @@ func (n *connection) check(a App) error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, n.logLevel) {
 		bad = append(bad, fmt.Errorf("--log-level must be debug, info, warn or error, got %q", n.logLevel))
 	}
-	if _, err := n.redis(); err != nil {
-		bad = append(bad, err)
-	}
+	bad = append(bad, n.redisAt.resolve(a.getenv("REDIS_URL", defaultRedis)))
 	return asUsage(bad)
 }
 
@@ -74,14 +67,4 @@ func asUsage(bad []error) error {
 		return &usageError{err: err}
 	}
 	return nil
-}
-
-// redis returns how to reach the Redis.
-func (n *connection) redis() (goredis.UniversalOptions, error) {
-	o, err := goredis.ParseURL(n.redisURL)
-	if err != nil || o.Network != "tcp" {
-		// The error is not shown: it quotes the URL, password included.
-		return goredis.UniversalOptions{}, fmt.Errorf("--redis must be a URL such as %s, or redis://user:password@host:port/database, rediss:// for TLS", defaultRedis)
-	}
-	return goredis.UniversalOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}, nil
 }

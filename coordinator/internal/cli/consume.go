@@ -17,9 +17,13 @@ import (
 // consumeFlags is what `rsc consume` is told.
 type consumeFlags struct {
 	connection
-	group  string
-	member string
-	exec   string
+	group         string
+	member        string
+	exec          string
+	concurrency   int
+	dlq           bool
+	maxDeliveries int
+	trim          bool
 }
 
 func newConsume(a App) *cobra.Command {
@@ -31,12 +35,16 @@ func newConsume(a App) *cobra.Command {
 			"each record as a line of JSON, or runs a command for it. A record is acknowledged\n" +
 			"after its line was written, or after its command exited with 0; another exit code\n" +
 			"makes the command run again for the same record after a pause. Each record is\n" +
-			"handled at least once, and those of one shard one after the other.\n\n" +
+			"handled at least once; those of one key one after the other and in order, those of\n" +
+			"different keys side by side. Records without key count as those of one key.\n\n" +
+			"With --dlq a record that was begun --max-deliveries times in vain is moved to the\n" +
+			"Redis stream orders:dlq (for --stream orders), see rsc dlq. Without, it is tried for\n" +
+			"ever, and the records of its key wait.\n\n" +
 			"The command gets the record as a line of JSON on standard input, and RSC_STREAM,\n" +
 			"RSC_SHARD, RSC_ID, RSC_KEY, RSC_TOKEN and RSC_DELIVERIES in its environment.\n\n" +
 			"SIGINT or SIGTERM ends it: what is under way is finished, then it leaves the group.",
 		Example: "  rsc consume --stream orders --group billing\n" +
-			"  rsc consume --stream orders --group mail --member mail-1 --exec ./send-mail.sh",
+			"  rsc consume --stream orders --group mail --member mail-1 --dlq --exec ./send-mail.sh",
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runConsume(c.Context(), &flags) },
 	}
@@ -44,15 +52,34 @@ func newConsume(a App) *cobra.Command {
 	c.Flags().StringVar(&flags.group, "group", "", "consumer group to join (needed)")
 	c.Flags().StringVar(&flags.member, "member", "", "name of this member, unique in its group (default: the host's name and random letters)")
 	c.Flags().StringVar(&flags.exec, "exec", "", "`command` for the shell to run for each record, instead of printing it")
+	c.Flags().IntVar(&flags.concurrency, "concurrency", consumer.DefaultConcurrency, "how many records are handled at the same time at most")
+	c.Flags().BoolVar(&flags.dlq, "dlq", false, "move records that cannot be handled to the dead-letter stream")
+	c.Flags().IntVar(&flags.maxDeliveries, "max-deliveries", consumer.DefaultMaxDeliveries, "with --dlq, how often a record is begun before it is moved")
+	c.Flags().BoolVar(&flags.trim, "trim", false, "remove records from the stream once every group has acknowledged them")
 	return c
 }
 
 func (f *consumeFlags) check(a App) error {
 	err := f.connection.check(a)
+	bad := []error{err}
 	if f.group == "" {
-		err = asUsage([]error{err, errors.New("--group is needed: the consumer group to join, such as --group billing")})
+		bad = append(bad, errors.New("--group is needed: the consumer group to join, such as --group billing"))
 	}
-	return err
+	if f.concurrency < 1 {
+		bad = append(bad, fmt.Errorf("--concurrency must be at least 1, got %d", f.concurrency))
+	}
+	if f.maxDeliveries < 1 {
+		bad = append(bad, fmt.Errorf("--max-deliveries must be at least 1, got %d", f.maxDeliveries))
+	}
+	return asUsage(bad)
+}
+
+// retry is how often a record is tried: for ever without a dead-letter stream.
+func (f *consumeFlags) retry() consumer.Retry {
+	if !f.dlq {
+		return consumer.Retry{}
+	}
+	return consumer.Retry{MaxDeliveries: f.maxDeliveries}
 }
 
 func (a App) runConsume(ctx context.Context, flags *consumeFlags) error {
@@ -60,10 +87,6 @@ func (a App) runConsume(ctx context.Context, flags *consumeFlags) error {
 		return err
 	}
 	logger, err := a.newLogger(config.Log{Level: flags.logLevel, Format: "auto"})
-	if err != nil {
-		return err
-	}
-	redis, err := flags.redis()
 	if err != nil {
 		return err
 	}
@@ -81,7 +104,10 @@ func (a App) runConsume(ctx context.Context, flags *consumeFlags) error {
 		Stream:       flags.stream,
 		Group:        flags.group,
 		MemberID:     flags.member,
-		Redis:        redis,
+		Redis:        flags.redisAt.options(),
+		Concurrency:  flags.concurrency,
+		Retry:        flags.retry(),
+		DeadLetter:   consumer.DeadLetter{Enabled: flags.dlq},
 		Logger:       logger,
 		Handler: func(ctx context.Context, r consumer.Record) error {
 			err := handle(ctx, r)
@@ -90,6 +116,8 @@ func (a App) runConsume(ctx context.Context, flags *consumeFlags) error {
 			}
 			return err
 		},
+		// Who looks at a stream does not expect it to shrink.
+		Retention: consumer.Retention{Off: !flags.trim},
 	})
 	if err != nil {
 		return &usageError{err: err}

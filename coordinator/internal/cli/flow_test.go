@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/redistest"
 )
 
@@ -16,26 +18,39 @@ import (
 
 // world is a coordinator with a stream of four shards, and its Redis.
 type world struct {
-	redis   *redistest.Server
 	server  *command
 	environ []string
+	// client looks into the Redis.
+	client goredis.UniversalClient
 }
 
 var listens = regexp.MustCompile(`"url":"(http://127\.0\.0\.1:\d+)"`)
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{redis: redistest.Start(t)}
+	redis := redistest.Start(t)
+	w := startWorld(t, redis.URL, "--redis", redis.URL)
+	w.client = goredis.NewClient(&goredis.Options{Addr: redis.Addr})
+	t.Cleanup(func() { _ = w.client.Close() })
+	return w
+}
+
+// startWorld starts the coordinator; url is what the tools are told, args what it
+// is told itself.
+func startWorld(t *testing.T, url string, args ...string) *world {
+	t.Helper()
+	w := &world{}
 	w.server = start(t, []string{
 		"COORDINATOR_STREAMS_DECLARED_0_PREFIX=orders", "COORDINATOR_STREAMS_DECLARED_0_SHARDS=4", "COORDINATOR_STREAMS_DECLARED_0_GROUPS=billing",
 		"REDIS_STREAM_COORDINATOR_ADMIN_PASSWORD=s3cret",
-	}, nil, "server", "--address", "127.0.0.1:0", "--redis", w.redis.URL, "--set", "coordinator.heartbeat-interval=300ms", "--set", "coordinator.member-lease-ttl=3s", "--set", "coordinator.rebalance-timeout=5s", "--set", "coordinator.loop.tick-interval=100ms")
-	var url []string
+	}, nil, append([]string{"server", "--address", "127.0.0.1:0", "--set", "coordinator.heartbeat-interval=300ms", "--set", "coordinator.member-lease-ttl=3s",
+		"--set", "coordinator.rebalance-timeout=5s", "--set", "coordinator.loop.tick-interval=100ms"}, args...)...)
+	var listening []string
 	eventually(t, "the server listens", func() bool {
-		url = listens.FindStringSubmatch(w.server.err.String())
-		return url != nil
+		listening = listens.FindStringSubmatch(w.server.err.String())
+		return listening != nil
 	})
-	w.environ = []string{"RSC_COORDINATOR=" + url[1], "REDIS_URL=" + w.redis.URL, "RSC_PASSWORD=s3cret", "PATH=" + os.Getenv("PATH")}
+	w.environ = []string{"RSC_COORDINATOR=" + listening[1], "REDIS_URL=" + url, "RSC_PASSWORD=s3cret", "PATH=" + os.Getenv("PATH")}
 	return w
 }
 

@@ -75,10 +75,6 @@ func (a App) runProduce(ctx context.Context, args []string, flags *produceFlags)
 	if err != nil {
 		return err
 	}
-	redis, err := flags.redis()
-	if err != nil {
-		return err
-	}
 	input, size, err := a.openInput(args)
 	if err != nil {
 		return err
@@ -88,7 +84,7 @@ func (a App) runProduce(ctx context.Context, args []string, flags *produceFlags)
 		Coordinators:   flags.coordinators,
 		Credentials:    producer.BasicAuth(flags.username, flags.password.Reveal()),
 		Stream:         flags.stream,
-		Redis:          redis,
+		Redis:          flags.redisAt.options(),
 		OmitKeyField:   flags.keyField == "",
 		RetryUncertain: flags.retryUncertain,
 		Logger:         logger,

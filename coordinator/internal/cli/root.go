@@ -11,6 +11,7 @@ var commands = []func(App) *cobra.Command{
 	newServer,
 	newProduce,
 	newConsume,
+	newDLQ,
 	newDemo,
 	newVersion,
 	newDemoConsumer,
