@@ -54,9 +54,10 @@ type agent struct {
 	cause error
 	// endAt is when handlers must end because the consumer shuts down.
 	endAt time.Time
-	// waitingFor and failures keep the log from repeating itself.
+	// waitingFor keeps the log from repeating itself.
 	waitingFor member.Waiting
-	failures   int
+	// ailment is what keeps heartbeats from being answered.
+	ailment complaint
 }
 
 // outcome is what became of a request.
@@ -135,14 +136,17 @@ func (a *agent) run(ctx context.Context, abort <-chan struct{}) {
 func (a *agent) settle(ctx context.Context, o outcome) member.Response {
 	if o.err != nil {
 		if !errors.Is(o.err, errSuperseded) {
-			a.failures++
-			a.log.Warn("the coordinator did not answer a heartbeat", slog.Int("failures", a.failures), slog.Any("err", o.err))
+			if attempts, since, say := a.ailment.note(fault{faultNoAnswer, "reading goes on until the lease ends: see to the coordinator and the way to it"}, o.err); say {
+				a.log.Warn("the coordinator did not answer a heartbeat", slog.Int("attempts", attempts),
+					slog.Duration("for", time.Since(since).Round(time.Millisecond)), slog.Duration("lease_left", a.gate.left().Round(time.Millisecond)), slog.Any("err", o.err))
+			}
 		}
 		return a.step(ctx, member.Failed{RequestID: o.id})
 	}
-	if a.failures > 0 && o.response.Status.RenewsLease() {
-		a.log.Info("the coordinator answers again", slog.Int("failures", a.failures))
-		a.failures = 0
+	if o.response.Status.RenewsLease() {
+		if attempts, since, say := a.ailment.over(); say {
+			a.log.Info("the coordinator answers again", slog.Int("attempts", attempts), slog.Duration("after", time.Since(since).Round(time.Millisecond)))
+		}
 	}
 	return a.step(ctx, member.Answer{Response: o.response})
 }

@@ -19,7 +19,7 @@ const (
 // concurrent use.
 type complaint struct {
 	mu       sync.Mutex
-	kind     string
+	fault    fault
 	err      error
 	since    time.Time
 	attempts int
@@ -31,7 +31,7 @@ type complaint struct {
 }
 
 // note takes one more failed attempt, and reports whether it is to be logged.
-func (c *complaint) note(kind string, err error) (attempts int, since time.Time, say bool) {
+func (c *complaint) note(f fault, err error) (attempts int, since time.Time, say bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -39,8 +39,8 @@ func (c *complaint) note(kind string, err error) (attempts int, since time.Time,
 		c.since, c.told = now, false
 	}
 	c.attempts++
-	changed := kind != c.kind
-	c.kind, c.err = kind, err
+	changed := f.kind != c.fault.kind
+	c.fault, c.err = f, err
 	quiet := now.Sub(c.said)
 	switch {
 	case !c.told && quiet < 2*complaintGap, c.told && quiet < complaintGap:
@@ -66,19 +66,19 @@ func (c *complaint) over() (attempts int, since time.Time, say bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	attempts, since, say = c.attempts, c.since, c.told && c.attempts > 0
-	c.attempts, c.kind, c.err = 0, "", nil
+	c.attempts, c.fault, c.err = 0, fault{}, nil
 	if say {
 		c.said = time.Now()
 	}
 	return attempts, since, say
 }
 
-// state returns what is wrong at present; since is zero if nothing is.
-func (c *complaint) state() (kind string, err error, attempts int, since time.Time) { //nolint:revive,staticcheck // the error is a finding, not a failure
+// condition returns what is wrong at present.
+func (c *complaint) condition() Condition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.attempts == 0 {
-		return "", nil, 0, time.Time{}
+		return Condition{}
 	}
-	return c.kind, c.err, c.attempts, c.since
+	return Condition{Kind: c.fault.kind, Advice: c.fault.advice, Err: c.err, Since: c.since, Attempts: c.attempts}
 }

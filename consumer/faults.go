@@ -24,6 +24,8 @@ const (
 	faultPassing       = "not-ready"
 	faultRefused       = "refused"
 	faultUnreachable   = "unreachable"
+	// faultNoAnswer is about the coordinator.
+	faultNoAnswer = "no-answer"
 )
 
 // passingCodes are the error codes of a server that will answer otherwise after a
@@ -40,7 +42,10 @@ var passingCodes = map[string]string{
 	"NOREPLICAS":  "the server has too few replicas and takes no writes",
 }
 
-const adviceIsCluster = "this server belongs to a Redis Cluster: set Redis.IsClusterMode"
+const (
+	adviceFull      = "raise maxclients of the server, or lower MaxBlockedReaders"
+	adviceIsCluster = "this server belongs to a Redis Cluster: set Redis.IsClusterMode"
+)
 
 // fault is what an error of Redis amounts to.
 type fault struct {
@@ -51,6 +56,9 @@ type fault struct {
 
 // diagnose says what err means for the reader of a stream.
 func (s *servers) diagnose(err error, stream string) fault {
+	if errors.Is(err, errServerFull) {
+		return fault{faultMaxClients, adviceFull}
+	}
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return fault{faultUnreachable, "it is tried again until Redis answers"}
@@ -76,7 +84,7 @@ func (s *servers) diagnose(err error, stream string) fault {
 	case passingCodes[code] != "":
 		return fault{faultPassing, passingCodes[code]}
 	case strings.HasPrefix(rest, "max number of clients"):
-		return fault{faultMaxClients, "raise maxclients of the server, or lower MaxBlockedReaders"}
+		return fault{faultMaxClients, adviceFull}
 	case s.clustered() && strings.Contains(rest, "cluster support disabled"):
 		return fault{faultNoCluster, "this server does not belong to a Redis Cluster: give Redis.Addrs one address, without Redis.IsClusterMode"}
 	}

@@ -44,11 +44,15 @@ type coordinator struct {
 	seen func(q *protocol.Heartbeat, r *protocol.HeartbeatResponse)
 }
 
-func newCoordinator(tb testing.TB, shards int, timings protocol.Timings) *coordinator {
+func newCoordinator(tb testing.TB, shards int, timings protocol.Timings, change ...func(*service.Ports)) *coordinator {
 	tb.Helper()
+	ports := service.Ports{Store: memstore.New(), Mutex: new(memstore.Mutex)}
+	for _, c := range change {
+		c(&ports)
+	}
 	c, err := service.New(service.Config{
 		ID: "test", Timings: timings, TickInterval: 20 * time.Millisecond, Logger: quiet(),
-	}, service.Ports{Store: memstore.New(), Mutex: new(memstore.Mutex)})
+	}, ports)
 	if err != nil {
 		tb.Fatal(err)
 	}

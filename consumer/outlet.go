@@ -108,7 +108,7 @@ func (a *acker) suffer(ctx context.Context, o *outlet, err error) {
 	a.servers.look(ctx)
 	pause := o.pace.pause()
 	f := a.servers.diagnose(err, a.stream)
-	if attempts, since, say := o.ailment.note(f.kind, err); say {
+	if attempts, since, say := o.ailment.note(f, err); say {
 		attrs := []any{
 			slog.String("kind", f.kind), slog.String("node", o.addr), slog.Int("attempts", attempts),
 			slog.Duration("for", time.Since(since).Round(time.Millisecond)), slog.Duration("retry_in", pause), slog.Any("err", err),

@@ -92,6 +92,14 @@ func (p *poller) end(ctx context.Context, s Shard) {
 // progress tells how far each shard has come, and how many of the handlers that
 // the coordinator was told of are idle.
 func (p *poller) progress() (rows []protocol.ShardProgress, idle int) {
+	for _, w := range p.all() {
+		rows = append(rows, w.progress())
+	}
+	return rows, p.pool.limit - p.pool.busy()
+}
+
+// all returns the workers in the order of their shards.
+func (p *poller) all() []*worker {
 	p.mu.Lock()
 	workers := make([]*worker, 0, len(p.workers))
 	for _, w := range p.workers {
@@ -99,8 +107,5 @@ func (p *poller) progress() (rows []protocol.ShardProgress, idle int) {
 	}
 	p.mu.Unlock()
 	slices.SortFunc(workers, func(a, b *worker) int { return a.shard.Index - b.shard.Index })
-	for _, w := range workers {
-		rows = append(rows, w.progress())
-	}
-	return rows, p.pool.limit - p.pool.busy()
+	return workers
 }

@@ -79,6 +79,7 @@ func (w *worker) restore(ctx context.Context, cause error) error {
 		w.lanes.forget()
 		w.seen = start
 		w.log.Warn("the group was gone and has been created again", slog.String("start", start.String()))
+		notify(w.p.observing, Observer.GroupRestored, GroupRestoredEvent{Shard: w.shard, Start: start.String()})
 	case strings.HasPrefix(err.Error(), "BUSYGROUP"):
 		// Somebody else was faster.
 	default:

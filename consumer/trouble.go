@@ -10,7 +10,11 @@ import (
 func (w *worker) well() {
 	w.redis.reset()
 	w.redirects = 0
-	if attempts, since, say := w.ailment.over(); say {
+	attempts, since, say := w.ailment.over()
+	if attempts > 0 {
+		notify(w.p.observing, Observer.TroubleEnded, TroubleEndedEvent{Shard: w.shard, Lasted: time.Since(since), Failures: attempts})
+	}
+	if say {
 		w.log.Info("the shard is read again", slog.Int("attempts", attempts), slog.Duration("after", time.Since(since).Round(time.Millisecond)))
 	}
 }
@@ -36,6 +40,7 @@ func (w *worker) trouble(ctx context.Context, err error) {
 	if w.follow(ctx, err) {
 		return
 	}
+	err = w.cause(ctx, err)
 	if !isGroupGone(err) {
 		// A new connection finds a new master, and a server that came back.
 		w.disconnect()
@@ -43,7 +48,11 @@ func (w *worker) trouble(ctx context.Context, err error) {
 	}
 	pause := w.redis.pause()
 	f := w.diagnose(err)
-	if attempts, since, say := w.ailment.note(f.kind, err); say {
+	attempts, since, say := w.ailment.note(f, err)
+	if attempts == 1 {
+		notify(w.p.observing, Observer.TroubleBegan, TroubleBeganEvent{Shard: w.shard, Err: err})
+	}
+	if say {
 		attrs := []any{
 			slog.String("kind", f.kind), slog.Int("attempts", attempts),
 			slog.Duration("for", time.Since(since).Round(time.Millisecond)), slog.Duration("retry_in", pause), slog.Any("err", err),
@@ -53,7 +62,15 @@ func (w *worker) trouble(ctx context.Context, err error) {
 		}
 		w.log.Warn("the shard cannot be read", attrs...)
 	}
+	w.enter(ShardBroken)
 	w.sleep(ctx, pause)
+}
+
+// dropTrouble ends the trouble of a shard that is let go of.
+func (w *worker) dropTrouble() {
+	if attempts, since, _ := w.ailment.over(); attempts > 0 {
+		notify(w.p.observing, Observer.TroubleEnded, TroubleEndedEvent{Shard: w.shard, Lasted: time.Since(since), Failures: attempts})
+	}
 }
 
 func (w *worker) diagnose(err error) fault {

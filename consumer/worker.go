@@ -59,6 +59,9 @@ type worker struct {
 	mu   sync.Mutex
 	link *link
 	row  protocol.ShardProgress
+	// state is what the worker is about, since when.
+	state ShardState
+	since time.Time
 }
 
 func newWorker(ctx context.Context, p *poller, s Shard) *worker {
@@ -68,7 +71,8 @@ func newWorker(ctx context.Context, p *poller, s Shard) *worker {
 		acks:  p.acker.queue(s, p.cfg.BatchSize),
 		log:   p.log.With(slog.Int("shard", s.Index), slog.Int64("token", s.Token)),
 		redis: redisBackoff(), until: now.Add(p.gate.lease()), sweepAt: now,
-		row: protocol.ShardProgress{Shard: protocol.ShardIndex(s.Index), StreamKey: s.Key},
+		row:   protocol.ShardProgress{Shard: protocol.ShardIndex(s.Index), StreamKey: s.Key},
+		state: ShardConnecting, since: now,
 	}
 	w.lanes = newLanes(p.pool, func(e *entry) verdict { return w.attempt(ctx, e) })
 	return w
@@ -107,6 +111,7 @@ func (w *worker) run(ctx context.Context) {
 	for !w.stopping(ctx) {
 		if w.p.gate.left() <= 0 {
 			// The lease has ended, and we are about to be told.
+			w.enter(ShardNoLease)
 			w.sleep(ctx, 10*time.Millisecond)
 			continue
 		}
@@ -120,6 +125,8 @@ func (w *worker) run(ctx context.Context) {
 		}
 	}
 	w.disconnect()
+	w.dropTrouble()
+	w.enter(ShardDraining)
 	w.drain(ctx)
 }
 
@@ -172,19 +179,25 @@ func (w *worker) step(ctx context.Context) error {
 				return err
 			}
 		}
+		w.enter(ShardRecovering)
 		if err := w.sweep(ctx); err != nil {
 			return err
 		}
 		w.sweepAt = now.Add(w.p.gate.lease())
 	}
+	if w.acks.size() > w.acks.limit {
+		w.enter(ShardUnacknowledged)
+	}
 	if !w.acks.await(ctx, w.quit, w.acks.limit) {
 		return nil
 	}
+	w.enter(ShardFull)
 	count := w.lanes.book(ctx, w.quit, w.p.cfg.BatchSize, w.hungry)
 	if count == 0 || !w.mayWork(ctx) {
 		w.lanes.unbook()
 		return nil
 	}
+	w.enter(ShardReading)
 	batch, err := w.read(ctx, count)
 	if err != nil {
 		w.lanes.unbook()
@@ -303,6 +316,7 @@ func (w *worker) connect(ctx context.Context) error {
 	if w.link != nil {
 		return nil
 	}
+	w.enter(ShardConnecting)
 	ctx, done := w.whileReading(ctx)
 	defer done()
 	at := w.at
