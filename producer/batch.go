@@ -46,14 +46,15 @@ type redirect struct {
 	ask  bool
 }
 
-func newBatch(p *Producer, entries []entry) *batch {
+func newBatch(ctx context.Context, p *Producer, entries []entry) *batch {
+	now := time.Now()
 	b := &batch{p: p, waiting: make([]*entry, 0, len(entries)), pause: firstPause}
 	for i := range entries {
 		e := &entries[i]
 		e.index = i
-		e.unit = unitOf(e.msg)
-		e.size = e.msg.size(p.cfg.OmitKeyField)
-		if err := e.msg.check(&p.cfg); err != nil {
+		e.queued = now
+		p.prepare(ctx, e)
+		if err := e.msg.check(&p.cfg, e.size); err != nil {
 			b.fail(e, err)
 			continue
 		}
@@ -72,7 +73,7 @@ func (b *batch) run(ctx context.Context) {
 			b.giveUp(context.Cause(ctx))
 			return
 		}
-		s, err := b.p.router.acquire(ctx)
+		s, err := b.p.router.acquire(ctx, b.p.closing)
 		if err != nil {
 			b.failAll(err)
 			return
@@ -85,13 +86,7 @@ func (b *batch) run(ctx context.Context) {
 
 // fail ends e with err, and with it the chain of its unit.
 func (b *batch) fail(e *entry, err *PublishError) {
-	if e.doubt && err.Outcome != Unknown {
-		// An earlier attempt may have stored it, whatever this one came to.
-		err = ErrOutcomeUnknown.because(err)
-	}
-	err = err.because(err.Err)
-	err.StreamKey = e.key
-	e.err = err
+	e.fail(err)
 	if b.broken == nil {
 		b.broken = make(map[unit]*entry)
 	}
@@ -195,7 +190,7 @@ func (b *batch) send(ctx context.Context, s *snapshot) {
 // lanes groups what is waiting by the node that it goes to, in order.
 func (b *batch) lanes(ctx context.Context) []*lane {
 	if n := b.p.nodes; n.single != nil {
-		return []*lane{{cfg: &b.p.cfg, client: n.single, entries: b.waiting}}
+		return []*lane{{p: b.p, client: n.single, entries: b.waiting}}
 	}
 	type target struct {
 		client *redis.Client
@@ -225,7 +220,7 @@ func (b *batch) lanes(ctx context.Context) []*lane {
 
 // laneFor returns a lane to the node that holds key.
 func (b *batch) laneFor(ctx context.Context, key string) *lane {
-	l := &lane{cfg: &b.p.cfg}
+	l := &lane{p: b.p}
 	to, redirected := b.redirects[key]
 	if !redirected {
 		l.client, l.err = b.p.nodes.forKey(ctx, key)
@@ -238,7 +233,7 @@ func (b *batch) laneFor(ctx context.Context, key string) *lane {
 
 // settle takes the outcomes of a pass, and waits where waiting helps.
 func (b *batch) settle(ctx context.Context) {
-	b.findOvertaken()
+	findOvertaken(b.waiting)
 	var again, stale, progress bool
 	b.keep(func(e *entry) bool {
 		v := &e.verdict
@@ -284,15 +279,15 @@ func (b *batch) settle(ctx context.Context) {
 // findOvertaken looks for messages that were refused while a later one of their
 // unit was stored. Only a server that changed its mind within a pipeline can do
 // that. Sending them again would put them behind.
-func (b *batch) findOvertaken() {
-	failed := slices.ContainsFunc(b.waiting, func(e *entry) bool {
+func findOvertaken(entries []*entry) {
+	failed := slices.ContainsFunc(entries, func(e *entry) bool {
 		return e.verdict.kind != stored && e.verdict.kind != unsent
 	})
-	if !failed || len(b.waiting) == 1 {
+	if !failed || len(entries) == 1 {
 		return
 	}
 	later := make(map[unit]struct{})
-	for _, e := range slices.Backward(b.waiting) {
+	for _, e := range slices.Backward(entries) {
 		switch e.verdict.kind {
 		case stored:
 			later[e.unit] = struct{}{}
@@ -308,28 +303,35 @@ func (b *batch) findOvertaken() {
 // redirect sends the messages of e's shard to another node in the next pass. It
 // reports false when e has failed instead.
 func (b *batch) redirect(ctx context.Context, e *entry) bool {
-	if b.p.nodes.cluster == nil {
-		b.fail(e, e.verdict.err.with("Redis is a Cluster and the producer was told of one server: set Redis.IsClusterMode, or name several Addrs"))
-		return false
-	}
-	if e.redirections++; e.redirections > maxRedirections {
-		b.fail(e, e.verdict.err.with("the nodes of the Redis Cluster do not agree where the shard is: sent on %d times", maxRedirections))
+	if err := b.p.follow(ctx, e); err != nil {
+		b.fail(e, err)
 		return false
 	}
 	if b.redirects == nil {
 		b.redirects = make(map[string]redirect)
 	}
 	b.redirects[e.key] = redirect{addr: e.verdict.addr, ask: e.verdict.ask}
-	if !e.verdict.ask {
-		b.p.nodes.moved(ctx)
-	}
 	return true
+}
+
+// follow returns nil when e is to be sent where its redirect points to.
+func (p *Producer) follow(ctx context.Context, e *entry) *PublishError {
+	if p.nodes.cluster == nil {
+		return e.verdict.err.with("Redis is a Cluster and the producer was told of one server: set Redis.IsClusterMode, or name several Addrs")
+	}
+	if e.redirections++; e.redirections > maxRedirections {
+		return e.verdict.err.with("the nodes of the Redis Cluster do not agree where the shard is: sent on %d times", maxRedirections)
+	}
+	if !e.verdict.ask {
+		p.nodes.moved(ctx)
+	}
+	return nil
 }
 
 // reroute asks for the routing again because keys were missing: the stream may
 // have fewer shards by now. A message for which that changes nothing fails.
 func (b *batch) reroute(ctx context.Context) {
-	fresh, err := b.p.router.refresh(ctx)
+	fresh, err := b.p.router.refresh(ctx, b.p.closing)
 	b.keep(func(e *entry) bool {
 		if e.verdict.kind != missing {
 			return true

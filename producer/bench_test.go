@@ -91,6 +91,32 @@ func (x *bench) batches(tb testing.TB, n, size int) {
 	}
 }
 
+// async sends everything and waits for the last confirmation.
+func (x *bench) async(tb testing.TB, n int) {
+	failed := make(chan error, 1)
+	for i := range n {
+		err := x.p.SendFunc(tb.Context(), producer.Message{Key: x.keys[i%len(x.keys)], Payload: x.body}, func(r producer.Result) {
+			if r.Err != nil {
+				select {
+				case failed <- r.Err:
+				default:
+				}
+			}
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := x.p.Flush(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	select {
+	case err := <-failed:
+		tb.Fatal(err)
+	default:
+	}
+}
+
 // trim empties the shards, so that memory does not grow with the rounds.
 func (x *bench) trim(tb testing.TB) (records int64) {
 	for shard := range benchShards {
@@ -143,6 +169,27 @@ func BenchmarkPublishBatch(b *testing.B) {
 	}
 }
 
+// BenchmarkSend shows the cost of one message of Send, beside a bare pipeline of
+// 100.
+func BenchmarkSend(b *testing.B) {
+	const size = 100
+	x := newBench(b)
+	for _, c := range []struct {
+		name string
+		run  func(n int)
+	}{
+		{"producer", func(n int) { x.async(b, n) }},
+		{"raw", func(n int) { x.rawBatches(b, n, size) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			c.run((b.N + size - 1) / size * size)
+			b.StopTimer()
+			x.trim(b)
+		})
+	}
+}
+
 // BenchmarkAgainstRaw runs the producer and the bare client in turn and reports
 // the median of their ratios (above 1: the producer is faster), which means more
 // than two numbers from different moments of a busy machine. Run it with
@@ -157,6 +204,7 @@ func BenchmarkAgainstRaw(b *testing.B) {
 	}{
 		{"sync", 5_000, func(n int) { x.sync(b, n) }, func(n int) { x.rawSync(b, n) }},
 		{"batch100", 50_000, func(n int) { x.batches(b, n, batch) }, func(n int) { x.rawBatches(b, n, batch) }},
+		{"async", 50_000, func(n int) { x.async(b, n) }, func(n int) { x.rawBatches(b, n, batch) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			timed := func(run func(n int)) float64 {

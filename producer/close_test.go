@@ -244,3 +244,187 @@ func TestCloseWhileTheTransportHangs(t *testing.T) {
 	}
 	close(never)
 }
+
+// Close has what Send took stored, also when it comes before the first routing,
+// and no goroutine is left.
+func TestCloseFlushes(t *testing.T) {
+	server := redistest.Start(t)
+	provision(t, server.Client, 4)
+	before := goroutines()
+	for round := range 3 {
+		p, err := producer.New(producer.Config{
+			Transport: newCoordinator(4), Stream: stream, Logger: quiet(), Redis: options(server.Addr),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		futures := send(t, p, numbered(3000, 100)...)
+		if err := p.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range futures {
+			select {
+			case <-f.Done():
+			default:
+				t.Fatalf("message %d has no outcome", i)
+			}
+			if _, err := f.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = p.Send(t.Context(), message("k", "x"))
+		wantError(t, err, producer.ErrClosed)
+		_, err = p.TrySend(t.Context(), message("k", "x"))
+		wantError(t, err, producer.ErrClosed)
+		if err := p.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		total := 0
+		for shard := range 4 {
+			total += len(payloads(t, server.Client, shard))
+		}
+		if want := 3000 * (round + 1); total != want {
+			t.Errorf("%d records are stored, want %d", total, want)
+		}
+		wantNoGoroutines(t, before)
+	}
+}
+
+// Many goroutines send while Close comes: whatever was taken has an outcome.
+func TestCloseWhileSending(t *testing.T) {
+	server := redistest.Start(t)
+	provision(t, server.Client, 4)
+	before := goroutines()
+	p, err := producer.New(producer.Config{
+		Transport: newCoordinator(4), Stream: stream, Logger: quiet(), Redis: options(server.Addr), MaxBufferedMessages: 100,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken, stored, other atomic.Int64
+	var running sync.WaitGroup
+	for g := range 8 {
+		running.Go(func() {
+			for {
+				err := p.SendFunc(t.Context(), message("k"+strconv.Itoa(g), "x"), func(r producer.Result) {
+					if r.Err == nil {
+						stored.Add(1)
+					} else {
+						other.Add(1)
+					}
+				})
+				if err != nil {
+					wantClosed(t, err)
+					return
+				}
+				taken.Add(1)
+			}
+		})
+	}
+	eventually(t, "some load", func() bool { return p.Stats().Published > 2000 })
+	if err := p.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	running.Wait()
+	if taken.Load() != stored.Load() || other.Load() != 0 {
+		t.Errorf("%d taken, %d stored, %d failed", taken.Load(), stored.Load(), other.Load())
+	}
+	wantNoGoroutines(t, before)
+}
+
+func wantClosed(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, producer.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// When the context of Close ends first, every future has its outcome all the
+// same: what was under way is unknown, and the rest was certainly not sent.
+func TestCloseThatCannotFlush(t *testing.T) {
+	loading := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
+	stuck, arrived, _ := blocked(t)
+	for name, tt := range map[string]struct {
+		addr        string
+		coordinator func(*coordinator)
+		first, rest *producer.PublishError
+		arrived     chan struct{}
+	}{
+		"no answer":   {stuck.Addr, nil, producer.ErrOutcomeUnknown, producer.ErrClosed, arrived},
+		"no routing":  {"127.0.0.1:1", func(c *coordinator) { c.err = errAway }, producer.ErrClosed, producer.ErrClosed, nil},
+		"no progress": {loading.Addr, nil, producer.ErrRedisRefused, producer.ErrClosed, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := goroutines()
+			c := newCoordinator(1)
+			if tt.coordinator != nil {
+				tt.coordinator(c)
+			}
+			p, err := producer.New(producer.Config{
+				Transport: c, Stream: stream, Logger: quiet(), Redis: options(tt.addr),
+				RetryFor: time.Hour, PipelineMessages: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			futures := send(t, p, numbered(50, 50)...)
+			if tt.arrived != nil {
+				<-tt.arrived
+			}
+			if tt.addr == loading.Addr {
+				eventually(t, "an attempt", func() bool { return p.Stats().Attempts > 0 })
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "50 messages") {
+				t.Errorf("Close: %v", err)
+			}
+			if d := time.Since(began); d > 3*time.Second {
+				t.Errorf("Close took %s", d)
+			}
+			for i, f := range futures {
+				select {
+				case <-f.Done():
+				default:
+					t.Fatalf("message %d has no outcome", i)
+				}
+				_, err := f.Wait(t.Context())
+				want := tt.rest
+				if i == 0 {
+					want = tt.first
+				}
+				wantError(t, err, want)
+				if want != producer.ErrOutcomeUnknown && !errors.Is(err, producer.ErrClosed) {
+					t.Errorf("message %d: %v does not say that the producer was closed", i, err)
+				}
+			}
+			wantNoGoroutines(t, before)
+		})
+	}
+}
+
+// Goroutines that wait for room are let go by Close.
+func TestCloseEndsWaitsForRoom(t *testing.T) {
+	stub, arrived, release := blocked(t)
+	p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.MaxBufferedMessages = 1 })
+	futures := send(t, p, message("k", "1"))
+	<-arrived
+	refused := make(chan error, 1)
+	waits := &watched{Context: t.Context(), asked: make(chan struct{})}
+	go func() {
+		_, err := p.Send(waits, message("k", "2"))
+		refused <- err
+	}()
+	<-waits.asked
+	closed := make(chan error, 1)
+	go func() { closed <- p.Close(t.Context()) }()
+	wantError(t, <-refused, producer.ErrClosed)
+	release()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if got := firstOf(outcomes(t, futures)); got != "ok" {
+		t.Error(got)
+	}
+}

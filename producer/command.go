@@ -3,6 +3,7 @@ package producer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,6 +15,9 @@ type entry struct {
 	msg   *Message
 	unit  unit
 	size  int
+	trace string // value of TraceField, empty for none
+	// queued is when the call began, or when Send took the message.
+	queued time.Time
 
 	shard        int
 	key          string // of the shard
@@ -21,11 +25,17 @@ type entry struct {
 	rerouted     bool   // the routing was asked for again because the key was missing
 	redirections int
 
-	written bool // part of the present command may have reached a connection
-	doubt   bool // an earlier attempt had an unknown outcome
+	mark    []byte // see MarshalBinary
+	written bool   // part of the present command may have reached a connection
+	doubt   bool   // an earlier attempt had an unknown outcome
 	verdict verdict
 	id      string
+	drops   Drops         // what had to go for it
 	err     *PublishError // set when it failed for good
+
+	// The rest is for messages of Send.
+	future *Future
+	cohort *cohort
 }
 
 // unit is what keeps its order: the messages of one partition key, or those for
@@ -44,13 +54,14 @@ func unitOf(m *Message) unit {
 
 var noMkStream = []byte("NOMKSTREAM")
 
-// MarshalBinary makes the entry usable as the argument NOMKSTREAM. The client
+// MarshalBinary makes the entry usable as the argument NOMKSTREAM, or as the first
+// argument of the script that stores under a length limit. The client
 // asks for the bytes when, and only when, it writes the command to a connection
 // it has obtained; that is the line between an attempt that certainly stored
 // nothing and one that may have.
 func (e *entry) MarshalBinary() ([]byte, error) {
 	e.written = true
-	return noMkStream, nil
+	return e.mark, nil
 }
 
 // rawValue passes a payload as an argument without copying it or its header.
@@ -59,21 +70,50 @@ type rawValue []byte
 // MarshalBinary returns the bytes themselves.
 func (v *rawValue) MarshalBinary() ([]byte, error) { return *v, nil }
 
-// appendArgs appends XADD key NOMKSTREAM * and the fields. Strings go in as
-// pointers, which spares an allocation each.
-func (e *entry) appendArgs(args []any, omitKey bool) []any {
-	args = append(args, "xadd", &e.key, e, "*")
+// appendArgs appends XADD key NOMKSTREAM * and the fields, or the call of a script
+// that does the same under a limit; first says that e is the first of its request.
+// Strings go in as pointers, which spares an allocation each.
+func (e *entry) appendArgs(args []any, omitKey bool, l *limit, first bool) []any {
+	if l == nil {
+		e.mark = noMkStream
+		args = append(args, "xadd", &e.key, e, "*")
+	} else {
+		e.mark = l.max
+		args = l.appendHead(args, e, first)
+	}
 	if e.msg.writesKey(omitKey) {
 		args = append(args, KeyField, &e.msg.Key)
 	}
 	if e.msg.Payload != nil {
 		args = append(args, PayloadField, (*rawValue)(&e.msg.Payload))
 	}
+	if e.trace != "" {
+		args = append(args, TraceField, &e.trace)
+	}
 	for i := range e.msg.Fields {
 		f := &e.msg.Fields[i]
 		args = append(args, &f.Name, &f.Value)
 	}
 	return args
+}
+
+// fail ends e with err.
+func (e *entry) fail(err *PublishError) {
+	if e.doubt && err.Outcome != Unknown {
+		// An earlier attempt may have stored it, whatever this one came to.
+		err = ErrOutcomeUnknown.because(err)
+	}
+	err = err.because(err.Err)
+	err.StreamKey = e.key
+	e.err = err
+}
+
+// result is the outcome of an entry that has come to its end.
+func (e *entry) result() Result {
+	if e.err != nil {
+		return Result{Err: e.err}
+	}
+	return Result{Receipt: e.receipt()}
 }
 
 // receipt is for an entry that was stored.
@@ -98,6 +138,7 @@ var errNoReply = errors.New("the Redis client reports no reply")
 // when the server sent it.
 func (e *entry) take(ctx context.Context, cmd *redis.StringCmd, whole error) {
 	if e.id = cmd.Val(); e.id != "" {
+		e.id, e.drops = splitDrops(e.id)
 		e.verdict = verdict{kind: stored}
 		return
 	}

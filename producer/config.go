@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,9 @@ const (
 	DefaultPipelineMessages = 500
 	DefaultPipelineBytes    = 1 << 20
 	DefaultRetryFor         = 5 * time.Second
+
+	DefaultMaxBufferedMessages = 10_000
+	DefaultMaxBufferedBytes    = 64 << 20
 	// MaxBatchMessages bounds the messages of one PublishBatch.
 	MaxBatchMessages = 100_000
 
@@ -26,6 +30,9 @@ const (
 	maxPipelineBytes    = 64 << 20
 	minRefreshInterval  = 100 * time.Millisecond
 	maxCoordinators     = 64
+	maxBufferedMessages = 10_000_000
+	maxBufferedBytes    = 1 << 30
+	maxLinger           = time.Second
 )
 
 // Config says what a producer publishes to and how. Stream, and one of
@@ -75,13 +82,52 @@ type Config struct {
 	//
 	// Defaults to 1 MiB, at most 64 MiB.
 	MaxMessageBytes int
-	// PipelineMessages and PipelineBytes bound what a batch has under way on one
+	// PipelineMessages and PipelineBytes bound one pipeline, of a batch or of what
+	// Send has taken. A batch has one under way on one
 	// connection: the next part is sent when this one is answered. A message larger than
 	// PipelineBytes travels alone.
 	//
 	// Default to 500 messages and 1 MiB, at most 10,000 and 64 MiB.
 	PipelineMessages int
 	PipelineBytes    int
+
+	// MaxBufferedMessages and MaxBufferedBytes bound what Send has taken and has no
+	// outcome yet. When it is reached Send waits and TrySend refuses. Bytes are
+	// those of names and values, and MaxBufferedBytes is at least MaxMessageBytes.
+	//
+	// Default to 10,000 messages and 64 MiB, at most 10,000,000 and 1 GiB.
+	MaxBufferedMessages int
+	MaxBufferedBytes    int
+	// Linger is how long a pipeline of Send waits for more messages before it
+	// leaves. Without it the first messages leave at once, and those that
+	// gather while they are answered form the next pipeline. It saves Redis
+	// requests where messages come in a trickle, and costs as much latency.
+	//
+	// Defaults to 0, at most 1 s.
+	Linger time.Duration
+
+	// MaxStreamLength bounds the records of each shard; WhenFull says what happens
+	// at the bound. Records are then stored by a script, which takes the permission for
+	// EVAL, EVALSHA and XLEN and costs the server about twice the time of a bare XADD.
+	// The policies that drop also need XRANGE and XINFO, and read once what they remove.
+	//
+	// Defaults to no bound. Streams then grow until the consumers' retention trims
+	// what every group is done with.
+	MaxStreamLength int64
+	// WhenFull is the policy at MaxStreamLength. Those that drop count in Stats what they
+	// removed, and how much of it some group had not been given; a record
+	// that was given and is not acknowledged yet counts as read.
+	//
+	// Defaults to RefuseWhenFull.
+	WhenFull FullPolicy
+
+	// TraceParent returns the trace that a message belongs to, in the form of the
+	// W3C header traceparent, from the context of the call; empty for none. It
+	// is written as TraceField, unless the message has a field of that name. It is
+	// called once per message, by many goroutines.
+	//
+	// Defaults to none.
+	TraceParent func(ctx context.Context) string
 
 	// RefreshInterval is the time between two refreshes of the routing. It never
 	// exceeds a third of the routing lease.
@@ -102,6 +148,10 @@ type Config struct {
 	// Defaults to false.
 	RetryUncertain bool
 
+	// Observer is told what happens; see there.
+	//
+	// Defaults to none.
+	Observer Observer
 	// Logger gets what happens to the routing; never a message or a secret.
 	//
 	// Defaults to slog.Default().
@@ -120,6 +170,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PipelineBytes == 0 {
 		c.PipelineBytes = DefaultPipelineBytes
+	}
+	if c.MaxBufferedMessages == 0 {
+		c.MaxBufferedMessages = DefaultMaxBufferedMessages
+	}
+	if c.MaxBufferedBytes == 0 {
+		c.MaxBufferedBytes = max(DefaultMaxBufferedBytes, c.MaxMessageBytes)
+	}
+	if c.WhenFull == "" {
+		c.WhenFull = RefuseWhenFull
 	}
 	switch {
 	case c.RetryFor == 0:
@@ -160,6 +219,22 @@ func (c *Config) validate() error {
 	within("MaxMessageBytes", c.MaxMessageBytes, maxMessageBytes)
 	within("PipelineMessages", c.PipelineMessages, maxPipelineMessages)
 	within("PipelineBytes", c.PipelineBytes, maxPipelineBytes)
+	within("MaxBufferedMessages", c.MaxBufferedMessages, maxBufferedMessages)
+	within("MaxBufferedBytes", c.MaxBufferedBytes, maxBufferedBytes)
+	if c.MaxBufferedBytes < c.MaxMessageBytes {
+		complain("MaxBufferedBytes: is %d, must be at least MaxMessageBytes, which is %d", c.MaxBufferedBytes, c.MaxMessageBytes)
+	}
+	if c.Linger < 0 || c.Linger > maxLinger {
+		complain("Linger: is %s, must be between 0 and %s", c.Linger, maxLinger)
+	}
+	if c.MaxStreamLength < 0 {
+		complain("MaxStreamLength: is %d, must be 0 for no bound, or more", c.MaxStreamLength)
+	}
+	switch c.WhenFull {
+	case RefuseWhenFull, DropWhenFull, DropWhenFullExactly:
+	default:
+		complain("WhenFull: is %q, must be %q, %q or %q", c.WhenFull, RefuseWhenFull, DropWhenFull, DropWhenFullExactly)
+	}
 	if c.RefreshInterval != 0 && c.RefreshInterval < minRefreshInterval {
 		complain("RefreshInterval: is %s, must be at least %s", c.RefreshInterval, minRefreshInterval)
 	}

@@ -18,7 +18,8 @@ const (
 	Unknown Outcome = "UNKNOWN"
 )
 
-// PublishError is the error of Publish and of each message of PublishBatch. Two
+// PublishError is the error of Publish, of Send and its futures, and of each
+// message of PublishBatch. Two
 // of them are equal for errors.Is when their codes are, so they can be tested
 // against the sentinels of this package; errors.Is and errors.As also see the
 // cause.
@@ -120,10 +121,11 @@ var (
 	// ErrCanceled: the context ended before the message was sent.
 	ErrCanceled = &PublishError{Outcome: NotApplied, Code: "CANCELED", Retryable: true,
 		Message: "the context ended before the message was sent"}
-	// ErrEarlierFailed: an earlier message of the same key in the batch failed or
-	// has an unknown outcome, so this one was not sent.
+	// ErrEarlierFailed: an earlier message of the same key, in the same batch
+	// or taken by Send before, failed or has an unknown outcome, so this one was not
+	// sent.
 	ErrEarlierFailed = &PublishError{Outcome: NotApplied, Code: "EARLIER_FAILED", Retryable: true,
-		Message: "not sent, to keep the order: an earlier message of its key in this batch failed"}
+		Message: "not sent, to keep the order: an earlier message of its key failed"}
 	// ErrOvertaken: Redis refused this message and, in the same pipeline, stored a
 	// later one of its key. It is not sent again, as it would come out of order.
 	ErrOvertaken = &PublishError{Outcome: NotApplied, Code: "OVERTAKEN", Retryable: true,
@@ -132,6 +134,13 @@ var (
 	// only error with Outcome Unknown.
 	ErrOutcomeUnknown = &PublishError{Outcome: Unknown, Code: "OUTCOME_UNKNOWN", Retryable: true,
 		Message: "the record was sent and the answer was lost: it may or may not be stored, and publishing it again may store it twice"}
+	// ErrBufferFull: TrySend found no room; see Config.MaxBufferedMessages.
+	ErrBufferFull = &PublishError{Outcome: NotApplied, Code: "BUFFER_FULL", Retryable: true,
+		Message: "the buffer of messages under way is full: more is sent than Redis takes, send again later or wait with Send"}
+	// ErrStreamFull: the shard has Config.MaxStreamLength records and the policy is
+	// RefuseWhenFull.
+	ErrStreamFull = &PublishError{Outcome: NotApplied, Code: "STREAM_FULL", Retryable: true,
+		Message: "the shard has as many records as MaxStreamLength allows: its consumers are behind, or nothing trims what they are done with (retention is off)"}
 	// ErrClosed: the producer is closed.
 	ErrClosed = &PublishError{Outcome: NotApplied, Code: "CLOSED",
 		Message: "the producer is closed"}

@@ -10,7 +10,7 @@ import (
 
 // lane sends messages to one node, in order, one part at a time.
 type lane struct {
-	cfg     *Config
+	p       *Producer
 	client  *redis.Client
 	ask     bool // the node is importing the slot: ASKING goes before each command
 	release func()
@@ -63,7 +63,7 @@ func (l *lane) run(ctx context.Context, s *snapshot) {
 func (l *lane) cut(entries []*entry) int {
 	n, bytes := 0, 0
 	for _, e := range entries {
-		if bytes += e.size; n > 0 && (n == l.cfg.PipelineMessages || bytes > l.cfg.PipelineBytes) {
+		if bytes += e.size; n > 0 && (n == l.p.cfg.PipelineMessages || bytes > l.p.cfg.PipelineBytes) {
 			break
 		}
 		n++
@@ -74,13 +74,18 @@ func (l *lane) cut(entries []*entry) int {
 // exchange sends one part and judges every message of it.
 func (l *lane) exchange(ctx context.Context, part []*entry) {
 	l.args, l.cmds = l.args[:0], l.cmds[:0]
-	for _, e := range part {
+	for i, e := range part {
 		from := len(l.args)
-		l.args = e.appendArgs(l.args, l.cfg.OmitKeyField)
+		l.args = e.appendArgs(l.args, l.p.cfg.OmitKeyField, l.p.limit, i == 0)
 		// Args that moved to a larger array since stay valid where they were.
 		l.cmds = append(l.cmds, e.command(ctx, l.args[from:len(l.args):len(l.args)]))
 	}
+	var began time.Time
+	if l.p.observing != nil {
+		began = time.Now()
+	}
 	var whole error
+	trouble := false
 	if len(part) == 1 && !l.ask {
 		whole = l.client.Process(ctx, l.cmds[0])
 	} else {
@@ -95,8 +100,21 @@ func (l *lane) exchange(ctx context.Context, part []*entry) {
 	}
 	for i, e := range part {
 		e.take(ctx, l.cmds[i], whole)
-		if e.verdict.kind == redirected {
+		if e.verdict.kind == refused && l.p.nodes.forgot(e.verdict.err) {
+			e.verdict = verdict{kind: passing, err: ErrRedisUnavailable.because(e.verdict.err.Err)}
+		}
+		l.cmds[i] = nil
+		switch e.verdict.kind {
+		case redirected:
 			e.verdict.addr = completeAddr(e.verdict.addr, l.client.Options().Addr)
+		case passing, uncertain:
+			trouble = true
+		default:
 		}
 	}
+	if trouble {
+		// The node may have been replaced, which its own silence does not tell.
+		l.p.nodes.moved(ctx)
+	}
+	l.p.exchanged(l.client.Options().Addr, part, began)
 }

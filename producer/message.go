@@ -18,11 +18,12 @@ const (
 // Message is what becomes one record of a stream. The record's fields are, in
 // this order: KeyField with Key (unless Config.OmitKeyField is set or Key is
 // empty), PayloadField with Payload (unless it is nil), and Fields as they
-// stand. Redis stores records compactly when successive ones have the same field
+// stand, behind TraceField where Config.TraceParent writes one. Redis stores records compactly when successive ones have the same field
 // names in the same order.
 //
 // At least one of Payload and Fields must be there. A message is not changed,
-// and nothing of it is kept after the call that published it returned.
+// and nothing of it is kept after the call that published it returned; Send keeps
+// it until its outcome is there.
 type Message struct {
 	// Key is the partition key: it decides the shard, and messages of one key
 	// keep their order. Any bytes are allowed and compared as they are. It must
@@ -82,7 +83,8 @@ func (m *Message) size(omitKey bool) int {
 func (m *Message) writesKey(omitKey bool) bool { return !omitKey && m.Key != "" }
 
 // check reports a message that cannot become a record, nil if it can.
-func (m *Message) check(cfg *Config) *PublishError {
+// size is that of the record.
+func (m *Message) check(cfg *Config, size int) *PublishError {
 	switch {
 	case m.Key == "" && !m.Shard.chosen:
 		return ErrInvalidMessage.with("Key is empty: give the message a partition key, or name its shard with OnShard")
@@ -101,7 +103,7 @@ func (m *Message) check(cfg *Config) *PublishError {
 			return ErrInvalidMessage.with("Fields[%d] is named %s and Payload is set too: use one of them", i, PayloadField)
 		}
 	}
-	if size := m.size(cfg.OmitKeyField); size > cfg.MaxMessageBytes {
+	if size > cfg.MaxMessageBytes {
 		return ErrMessageTooLarge.with("the message has %d bytes, at most %d are allowed (MaxMessageBytes): store large content elsewhere and publish a reference", size, cfg.MaxMessageBytes)
 	}
 	return nil

@@ -2,6 +2,7 @@ package producer
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -119,6 +120,18 @@ func (n *nodes) evict() {
 		_ = n.redirects[i].client.Close()
 		n.redirects = slices.Delete(n.redirects, i, i+1)
 	}
+}
+
+// forgot reports an error of the kind that a client which is closed returns, where
+// the cluster client has closed it by itself: the node has left the cluster while
+// somebody was about to use it.
+func (n *nodes) forgot(err error) bool {
+	if n.cluster == nil || !errors.Is(err, redis.ErrClosed) {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.closed
 }
 
 // moved tells the cluster client that its map of slots is old.

@@ -4,7 +4,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 )
+
+// closeGrace is how long Close waits at most, beyond its context, for what ends
+// because connections were closed.
+const closeGrace = time.Second
 
 // Producer publishes to one stream. It is safe for use by many goroutines; one
 // per stream and process is enough.
@@ -13,6 +19,11 @@ type Producer struct {
 	transport *httpTransport // nil when Config.Transport is used
 	router    *router
 	nodes     *nodes
+	sender    *sender
+	limit     *limit // nil without one
+	stats     stats
+	observing *observing
+	warned    atomic.Int64 // when unread drops were logged last, Unix ns
 	// closing is closed when Close begins, closed when it is over.
 	closing, closed chan struct{}
 
@@ -45,7 +56,9 @@ func New(cfg Config) (*Producer, error) {
 		p.transport, transport = t, t
 	}
 	p.nodes = newNodes(cfg.Redis)
-	p.router = newRouter(&p.cfg, transport, p.closing)
+	p.observing, p.limit = newObserving(&p.cfg), newLimit(&p.cfg)
+	p.router = newRouter(&p.cfg, transport, &p.stats, p.observing)
+	p.sender = newSender(p)
 	p.router.start()
 	return p, nil
 }
@@ -63,11 +76,10 @@ func (p *Producer) Publish(ctx context.Context, m Message) (Receipt, error) {
 	}
 	defer p.leave()
 	entries := [1]entry{{msg: &m}}
-	newBatch(p, entries[:]).run(ctx)
-	if e := &entries[0]; e.err != nil {
-		return Receipt{}, e.err
-	}
-	return entries[0].receipt(), nil
+	newBatch(ctx, p, entries[:]).run(ctx)
+	p.finished(&entries[0])
+	r := entries[0].result()
+	return r.Receipt, r.Err
 }
 
 // PublishBatch stores the messages, pipelined and with the nodes of a Redis
@@ -90,8 +102,34 @@ func (p *Producer) PublishBatch(ctx context.Context, messages []Message) ([]Resu
 	for i := range messages {
 		entries[i].msg = &messages[i]
 	}
-	newBatch(p, entries).run(ctx)
+	newBatch(ctx, p, entries).run(ctx)
+	for i := range entries {
+		p.finished(&entries[i])
+	}
 	return results(entries)
+}
+
+// finished counts a message that has come to its end.
+func (p *Producer) finished(e *entry) {
+	switch {
+	case e.err != nil:
+		p.stats.countFailure(e.err)
+		if p.observing != nil {
+			notify(p.observing, Observer.Failed, FailedEvent{Err: e.err, Latency: time.Since(e.queued)})
+		}
+	default:
+		p.stats.published.Add(1)
+		if p.observing != nil {
+			notify(p.observing, Observer.Published, PublishedEvent{Receipt: e.receipt(), Bytes: e.size, Latency: time.Since(e.queued)})
+		}
+	}
+}
+
+// Stats returns what the producer has done and holds.
+func (p *Producer) Stats() Stats {
+	s := p.stats.snapshot()
+	s.Buffered, s.BufferedBytes = p.sender.room.taken()
+	return s
 }
 
 // results hands the outcomes out and sums the failures up.
@@ -124,11 +162,15 @@ func results(entries []entry) ([]Result, error) {
 // false before the first answer of the coordinator.
 func (p *Producer) Routing() (Routing, bool) { return p.router.display() }
 
-// Close refuses further calls, lets those under way finish, and releases
-// everything the producer holds. A call that waits, for a routing or to send
-// something again, ends with ErrClosed or the error that it waited to overcome.
-// When ctx ends first, connections are closed under the calls that are left, which
-// then end by themselves, and Close says so.
+// Close refuses further calls, lets those under way finish, has what Send took
+// stored, and releases everything the producer holds. A call that waits, for a
+// routing, for room in the buffer or to send something again, ends with ErrClosed or the error that
+// it waited to overcome. What Send took is sent again as long as Config.RetryFor and ctx allow.
+//
+// When ctx ends first, what is buffered and not under way ends with ErrClosed, or the
+// error of its last attempt. Connections are closed under the rest, which then ends
+// by itself, and Close says so. Every future has its outcome when Close returns, unless
+// a function of SendFunc does not return.
 //
 // Close may be called more than once and by several goroutines; each call
 // returns when the producer is closed.
@@ -159,10 +201,18 @@ func (p *Producer) Close(ctx context.Context) error {
 // release is the body of the first Close.
 func (p *Producer) release(ctx context.Context) error {
 	var late error
+	p.sender.refuse()
+	if err := p.sender.flush(ctx); err != nil {
+		n, _ := p.sender.room.taken()
+		p.sender.abort()
+		late = fmt.Errorf("close the producer: %d messages of Send were not confirmed: %w", n, err)
+	}
 	select {
 	case <-p.idle:
 	case <-ctx.Done():
-		late = fmt.Errorf("close the producer: calls were still under way: %w", context.Cause(ctx))
+		if late == nil {
+			late = fmt.Errorf("close the producer: calls were still under way: %w", context.Cause(ctx))
+		}
 	}
 	if err := p.router.stop(ctx); err != nil && late == nil {
 		late = fmt.Errorf("close the producer: the transport does not return: %w", err)
@@ -171,7 +221,13 @@ func (p *Producer) release(ctx context.Context) error {
 		p.transport.close()
 	}
 	if err := p.nodes.close(); err != nil && late == nil {
-		return fmt.Errorf("close the producer: %w", err)
+		late = fmt.Errorf("close the producer: %w", err)
+	}
+	// Without connections what is left ends at once.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	if err := p.sender.stop(grace); err != nil && late == nil {
+		late = fmt.Errorf("close the producer: a function of SendFunc does not return: %w", err)
 	}
 	return late
 }

@@ -201,7 +201,7 @@ func TestCompleteAddr(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
-	l := &lane{cfg: &Config{PipelineMessages: 3, PipelineBytes: 100}}
+	l := &lane{p: &Producer{cfg: Config{PipelineMessages: 3, PipelineBytes: 100}}}
 	for _, tt := range []struct {
 		sizes []int
 		want  int

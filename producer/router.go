@@ -30,12 +30,13 @@ type router struct {
 	stream, group string
 	interval      time.Duration // 0: a third of the lease
 	log           *slog.Logger
+	stats         *stats
+	observing     *observing
 
 	current atomic.Pointer[snapshot]
 	kicks   chan struct{} // holds one; asks for an attempt ahead of time
 	cancel  context.CancelFunc
 	stopped chan struct{} // closed when the goroutine is over
-	closing <-chan struct{}
 	// saidOver: the end of the lease was reported. Touched by the goroutine only.
 	saidOver bool
 
@@ -46,11 +47,12 @@ type router struct {
 	changed      chan struct{} // closed and replaced whenever an attempt ends
 }
 
-func newRouter(cfg *Config, transport Transport, closing <-chan struct{}) *router {
+func newRouter(cfg *Config, transport Transport, stats *stats, observing *observing) *router {
 	return &router{
 		transport: transport, stream: cfg.Stream, group: cfg.Group,
 		interval: cfg.RefreshInterval, log: cfg.Logger.With("stream", cfg.Stream),
-		kicks: make(chan struct{}, 1), stopped: make(chan struct{}), closing: closing,
+		kicks: make(chan struct{}, 1), stopped: make(chan struct{}),
+		stats: stats, observing: observing,
 		changed: make(chan struct{}),
 	}
 }
@@ -173,6 +175,7 @@ func (r *router) ask(ctx context.Context, requested time.Time) (*snapshot, error
 // report logs a change: the first failure, the end of the lease, the recovery,
 // another version. Everything else is for debugging.
 func (r *router) report(old, fresh *snapshot, err error, failedBefore bool) {
+	r.tell(old, fresh, err)
 	over := err != nil && old != nil && !old.valid(time.Now())
 	defer func() { r.saidOver = over }()
 	switch {
@@ -189,6 +192,30 @@ func (r *router) report(old, fresh *snapshot, err error, failedBefore bool) {
 	}
 }
 
+// tell counts an attempt, and tells the observer of what is worth it.
+func (r *router) tell(old, fresh *snapshot, err error) {
+	before := -1
+	if old != nil {
+		before = len(old.keys)
+	}
+	switch {
+	case err != nil:
+		r.stats.routingFailures.Add(1)
+		e := RoutingFailedEvent{Err: err}
+		if old != nil {
+			e.LeaseLeft = time.Until(old.ends)
+		}
+		notify(r.observing, Observer.RoutingFailed, e)
+	case len(fresh.keys) != before:
+		if old != nil {
+			r.stats.routingChanges.Add(1)
+		}
+		notify(r.observing, Observer.RoutingChanged, RoutingChangedEvent{
+			MetadataVersion: fresh.version, Shards: len(fresh.keys), Before: before,
+		})
+	}
+}
+
 // kick asks for an attempt ahead of time.
 func (r *router) kick() {
 	select {
@@ -199,8 +226,9 @@ func (r *router) kick() {
 
 // acquire returns a snapshot whose lease holds. Without one it waits: for the
 // first snapshot as long as ctx allows, for the next one only while there is
-// hope, which there is not once an attempt has failed since the last success.
-func (r *router) acquire(ctx context.Context) (*snapshot, *PublishError) {
+// hope, which there is not once an attempt has failed since the last success. The
+// end of closing ends the wait too.
+func (r *router) acquire(ctx context.Context, closing <-chan struct{}) (*snapshot, *PublishError) {
 	for {
 		if s := r.current.Load(); s != nil && s.valid(time.Now()) {
 			return s, nil
@@ -217,7 +245,7 @@ func (r *router) acquire(ctx context.Context) (*snapshot, *PublishError) {
 			return nil, ErrRoutingExpired.because(lastErr)
 		}
 		r.kick()
-		if err := r.await(ctx, changed); err != nil {
+		if err := r.await(ctx, changed, closing); err != nil {
 			switch {
 			case errors.Is(err, ErrClosed):
 				return nil, ErrClosed
@@ -232,7 +260,7 @@ func (r *router) acquire(ctx context.Context) (*snapshot, *PublishError) {
 
 // refresh returns the snapshot of an attempt that begins after the call, or why
 // that attempt failed.
-func (r *router) refresh(ctx context.Context) (*snapshot, error) {
+func (r *router) refresh(ctx context.Context, closing <-chan struct{}) (*snapshot, error) {
 	r.mu.Lock()
 	wanted := r.begun + 1
 	r.mu.Unlock()
@@ -244,17 +272,17 @@ func (r *router) refresh(ctx context.Context) (*snapshot, error) {
 			return r.current.Load(), lastErr
 		}
 		r.kick()
-		if err := r.await(ctx, changed); err != nil {
+		if err := r.await(ctx, changed, closing); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (r *router) await(ctx context.Context, changed <-chan struct{}) error {
+func (r *router) await(ctx context.Context, changed, closing <-chan struct{}) error {
 	select {
 	case <-changed:
 		return nil
-	case <-r.closing:
+	case <-closing:
 		return ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)

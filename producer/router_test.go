@@ -52,14 +52,12 @@ func granting(shards int, lease time.Duration) func(context.Context) (*protocol.
 // startRouter starts a router inside a bubble of testing/synctest.
 func startRouter(t *testing.T, s *script, interval time.Duration, log *slog.Logger) *router {
 	t.Helper()
-	closing := make(chan struct{})
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	r := newRouter(&Config{Stream: "orders", Group: "billing", RefreshInterval: interval, Logger: log}, s, closing)
+	r := newRouter(&Config{Stream: "orders", Group: "billing", RefreshInterval: interval, Logger: log}, s, new(stats), nil)
 	r.start()
 	t.Cleanup(func() {
-		close(closing)
 		if err := r.stop(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -107,14 +105,14 @@ func TestRouterWhileTheCoordinatorIsAway(t *testing.T) {
 		synctest.Wait()
 		s.answer(away)
 		time.Sleep(29 * time.Second)
-		snap, perr := r.acquire(t.Context())
+		snap, perr := r.acquire(t.Context(), nil)
 		if perr != nil {
 			t.Fatalf("refused under the lease: %v", perr)
 		}
 		// The last success may have been the first request or one a moment later.
 		time.Sleep(time.Until(snap.ends))
 		began := time.Now()
-		if _, perr := r.acquire(t.Context()); perr == nil || !errors.Is(perr, ErrRoutingExpired) || !errors.Is(perr, errAway) {
+		if _, perr := r.acquire(t.Context(), nil); perr == nil || !errors.Is(perr, ErrRoutingExpired) || !errors.Is(perr, errAway) {
 			t.Fatalf("at the end of the lease: %v", perr)
 		}
 		if time.Since(began) != 0 {
@@ -122,7 +120,7 @@ func TestRouterWhileTheCoordinatorIsAway(t *testing.T) {
 		}
 		before := len(s.requests())
 		for range 1000 {
-			if _, perr := r.acquire(t.Context()); perr == nil {
+			if _, perr := r.acquire(t.Context(), nil); perr == nil {
 				t.Fatal("granted")
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -134,7 +132,7 @@ func TestRouterWhileTheCoordinatorIsAway(t *testing.T) {
 		s.answer(granting(2, 30*time.Second))
 		back := time.Now()
 		for {
-			if _, perr := r.acquire(t.Context()); perr == nil {
+			if _, perr := r.acquire(t.Context(), nil); perr == nil {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -163,7 +161,7 @@ func TestWaitingCallersCauseNoStorm(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 50 {
 			callers.Go(func() {
-				if _, perr := r.acquire(ctx); perr == nil || !errors.Is(perr, ErrNoRouting) || !errors.Is(perr, errAway) {
+				if _, perr := r.acquire(ctx, nil); perr == nil || !errors.Is(perr, ErrNoRouting) || !errors.Is(perr, errAway) {
 					t.Errorf("got %v", perr)
 				}
 			})
@@ -194,7 +192,7 @@ func TestRouterAfterASuspension(t *testing.T) {
 				old.endsWall = old.endsWall.Add(-time.Hour)
 				r.current.Store(&old)
 				s.answer(tt.next)
-				_, perr := r.acquire(t.Context())
+				_, perr := r.acquire(t.Context(), nil)
 				if (perr == nil) != (tt.want == nil) || (perr != nil && !errors.Is(perr, tt.want)) {
 					t.Errorf("got %v", perr)
 				}
@@ -217,14 +215,14 @@ func TestAnswerThatTookTooLong(t *testing.T) {
 		r := startRouter(t, s, 0, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if _, perr := r.acquire(ctx); perr == nil || !strings.Contains(perr.Error(), "took 2s, longer than the routing lease of 1s") {
+		if _, perr := r.acquire(ctx, nil); perr == nil || !strings.Contains(perr.Error(), "took 2s, longer than the routing lease of 1s") {
 			t.Errorf("got %v", perr)
 		}
 		s.answer(func(context.Context) (*protocol.Routing, error) {
 			time.Sleep(time.Second)
 			return routingOf(2, 3*time.Second), nil
 		})
-		if _, perr := r.acquire(t.Context()); perr != nil {
+		if _, perr := r.acquire(t.Context(), nil); perr != nil {
 			t.Fatal(perr)
 		}
 		if left := time.Until(r.current.Load().ends); left != 2*time.Second {
@@ -247,7 +245,7 @@ func TestRequestTimeout(t *testing.T) {
 			t.Error("there is a routing")
 		}
 		s.answer(granting(2, 30*time.Second))
-		if _, perr := r.acquire(t.Context()); perr != nil {
+		if _, perr := r.acquire(t.Context(), nil); perr != nil {
 			t.Error(perr)
 		}
 	})
@@ -270,7 +268,7 @@ func TestRefreshAsksAfterwards(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 20 {
 			callers.Go(func() {
-				snap, err := r.refresh(t.Context())
+				snap, err := r.refresh(t.Context(), nil)
 				if err != nil || len(snap.keys) != 2 {
 					t.Errorf("got %v, %v: the answer to an older request", snap, err)
 				}
@@ -283,12 +281,12 @@ func TestRefreshAsksAfterwards(t *testing.T) {
 			t.Errorf("%d requests, want 3", n)
 		}
 		s.answer(away)
-		if _, err := r.refresh(t.Context()); !errors.Is(err, errAway) {
+		if _, err := r.refresh(t.Context(), nil); !errors.Is(err, errAway) {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := r.refresh(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.refresh(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -300,7 +298,7 @@ func TestRefreshesKeepTheirDistance(t *testing.T) {
 		s := &script{next: granting(2, time.Hour)}
 		r := startRouter(t, s, 0, nil)
 		for range 50 {
-			if _, err := r.refresh(t.Context()); err != nil {
+			if _, err := r.refresh(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -43,10 +43,11 @@ type verdict struct {
 }
 
 // passingCodes are the error codes of a Redis that will answer differently after
-// a while: failover, start, lack of memory or disk, a running script.
+// a while: failover, start, lack of memory or disk, a running script, one that was
+// forgotten in the middle of a pipeline.
 var passingCodes = map[string]bool{
 	"LOADING": true, "READONLY": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "MASTERDOWN": true,
-	"NOREPLICAS": true, "OOM": true, "MISCONF": true, "BUSY": true,
+	"NOREPLICAS": true, "NOSCRIPT": true, "OOM": true, "MISCONF": true, "BUSY": true,
 }
 
 // judge says what became of an XADD that failed with err. written tells whether
@@ -62,7 +63,7 @@ func judge(ctx context.Context, err error, written bool) verdict {
 	case written:
 		return verdict{kind: uncertain, err: ErrOutcomeUnknown.because(err)}
 	case errors.Is(err, redis.ErrClosed):
-		return verdict{kind: refused, err: ErrClosed}
+		return verdict{kind: refused, err: ErrClosed.because(err)}
 	case ctx.Err() != nil:
 		return verdict{kind: refused, err: ErrCanceled.because(context.Cause(ctx))}
 	}
@@ -86,6 +87,9 @@ func judgeReply(err error, text string, written bool) verdict {
 	}
 	if addr, ok := redis.IsAskError(err); ok && written {
 		return verdict{kind: redirected, addr: addr, ask: true, err: ErrRedisRefused.because(err)}
+	}
+	if code == fullCode {
+		return verdict{kind: refused, err: ErrStreamFull.because(err)}
 	}
 	if passingCodes[code] || strings.HasPrefix(rest, "max number of clients") {
 		passes := ErrRedisRefused.because(err)

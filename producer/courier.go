@@ -1,0 +1,281 @@
+package producer
+
+import (
+	"context"
+	"time"
+)
+
+// load is what a courier carries: one pipeline.
+type load struct {
+	entries []*entry // track by track
+	parts   []part
+	bytes   int
+	kept    []*entry // of one part; used again
+	over    []*entry // those with an outcome
+}
+
+// part is what one track has in a load.
+type part struct {
+	track *track
+	n     int
+}
+
+// courier sends pipelines to l until nothing is ready there.
+func (s *sender) courier(ctx context.Context, l *link) {
+	var ld load
+	ln := lane{p: s.p, client: l.client, ask: l.ask}
+	for {
+		if s.p.cfg.Linger > 0 {
+			s.linger(ctx, l)
+		}
+		if !s.fetch(l, &ld) {
+			return
+		}
+		ln.exchange(ctx, ld.entries)
+		s.settle(ctx, &ld)
+	}
+}
+
+// linger waits for more company when there is less than a full pipeline. A
+// second courier does not wait too.
+func (s *sender) linger(ctx context.Context, l *link) {
+	s.mu.Lock()
+	if l.lingering != nil {
+		s.mu.Unlock()
+		return
+	}
+	l.messages, l.bytes = 0, 0
+	for _, t := range l.ready {
+		for _, e := range t.queue {
+			l.messages++
+			l.bytes += e.size
+		}
+	}
+	if l.messages == 0 || s.full(l) {
+		s.mu.Unlock()
+		return
+	}
+	cut := make(chan struct{})
+	l.lingering = cut
+	s.mu.Unlock()
+
+	timer := time.NewTimer(s.p.cfg.Linger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-cut:
+	case <-s.p.closing:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.lingering == cut {
+		l.lingering = nil
+	}
+}
+
+// hurry ends the lingering at l when e, which has come, makes a full pipeline.
+func (s *sender) hurry(l *link, e *entry) {
+	if l.lingering == nil {
+		return
+	}
+	l.messages++
+	l.bytes += e.size
+	if s.full(l) {
+		close(l.lingering)
+		l.lingering = nil
+	}
+}
+
+// full reports whether what has gathered at l fills a pipeline.
+func (s *sender) full(l *link) bool {
+	return l.messages >= s.p.cfg.PipelineMessages || l.bytes >= s.p.cfg.PipelineBytes
+}
+
+// fetch ends the load before and takes the next one, and reports false when
+// there is none: the courier is then gone.
+func (s *sender) fetch(l *link, ld *load) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unload(ld)
+	s.fill(l, ld)
+	if len(ld.parts) == 0 {
+		l.couriers--
+		return false
+	}
+	s.underWay++
+	s.dispatch(l) // for what did not fit
+	return true
+}
+
+// unload lets the tracks of a settled load go on.
+func (s *sender) unload(ld *load) {
+	if len(ld.parts) == 0 {
+		return
+	}
+	s.underWay--
+	if s.underWay == 0 {
+		s.quiet.Broadcast()
+	}
+	for _, p := range ld.parts {
+		if p.track.underWay > 0 { // settled without a word: all stored
+			p.track.landed(nil)
+			p.track.stuckSince = time.Time{}
+		}
+		s.poke(p.track)
+	}
+	clear(ld.entries)
+	clear(ld.parts)
+	ld.entries, ld.parts, ld.bytes = ld.entries[:0], ld.parts[:0], 0
+}
+
+// fill takes from the tracks that are ready at l as much as one pipeline may hold.
+func (s *sender) fill(l *link, ld *load) {
+	if len(l.ready) == 0 || s.stopped {
+		return
+	}
+	if s.snap != nil && !s.rerouting {
+		s.adopt()
+	}
+	if !s.rerouting && !s.snap.valid(time.Now()) {
+		s.reroute()
+	}
+	if s.rerouting {
+		return
+	}
+	cfg := &s.p.cfg
+	taken := 0
+	for _, t := range l.ready {
+		if len(ld.entries) == cfg.PipelineMessages || (taken > 0 && ld.bytes >= cfg.PipelineBytes) {
+			break
+		}
+		taken++
+		t.ready = false
+		n := 0
+		for _, e := range t.queue {
+			if len(ld.entries) == cfg.PipelineMessages || (len(ld.entries) > 0 && ld.bytes+e.size > cfg.PipelineBytes) {
+				break
+			}
+			e.shard, e.key, e.version, e.verdict = t.shard, t.key, s.snap.version, verdict{}
+			ld.entries = append(ld.entries, e)
+			ld.bytes += e.size
+			if n++; !t.stuckSince.IsZero() {
+				break // one alone finds out whether the trouble is over
+			}
+		}
+		if n == 0 && len(t.queue) == 0 {
+			continue // all of it has failed meanwhile
+		}
+		if n == 0 {
+			// Its first message is too large for what is left: it goes next.
+			t.ready = true
+			taken--
+			break
+		}
+		t.underWay = n
+		ld.parts = append(ld.parts, part{t, n})
+	}
+	rest := copy(l.ready, l.ready[taken:])
+	clear(l.ready[rest:])
+	l.ready = l.ready[:rest]
+}
+
+// settle takes the outcomes of a load.
+func (s *sender) settle(ctx context.Context, ld *load) {
+	over := ld.entries
+	for _, e := range ld.entries {
+		if e.verdict.kind != stored {
+			over = s.settleFailures(ctx, ld)
+			break
+		}
+	}
+	// Outcomes are made known before the tracks go on, so that callbacks of one
+	// key come in order too.
+	s.complete(over)
+}
+
+func (s *sender) settleFailures(ctx context.Context, ld *load) []*entry {
+	findOvertaken(ld.entries)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ld.over = ld.over[:0]
+	entries, now := ld.entries, time.Now()
+	for _, p := range ld.parts {
+		s.settlePart(ctx, p.track, entries[:p.n], now, ld)
+		entries = entries[p.n:]
+	}
+	return ld.over
+}
+
+// settlePart decides on each message that one track had in a pipeline, in order.
+func (s *sender) settlePart(ctx context.Context, t *track, entries []*entry, now time.Time, ld *load) {
+	var broken chain
+	var trouble *PublishError
+	var elsewhere, lost bool
+	ld.kept = ld.kept[:0]
+	for _, e := range entries {
+		v := &e.verdict
+		if v.kind == stored {
+			t.stuckSince = time.Time{}
+			ld.over = append(ld.over, e)
+			continue
+		}
+		if err := s.failure(ctx, e, broken.cause(e)); err != nil {
+			e.fail(err)
+			broken.add(e)
+			ld.over = append(ld.over, e)
+			continue
+		}
+		ld.kept = append(ld.kept, e)
+		switch v.kind {
+		case passing, uncertain:
+			if trouble == nil {
+				trouble = v.err
+			}
+		case redirected:
+			t.to, t.toUntil = redirect{addr: v.addr, ask: v.ask}, now.Add(redirectTrust)
+			elsewhere = true
+		case missing:
+			lost = true
+		default:
+		}
+	}
+	t.landed(ld.kept)
+	if !broken.whole() {
+		t.drop(func(e *entry) bool {
+			cause := broken.cause(e)
+			if cause != nil {
+				e.fail(ErrEarlierFailed.because(cause))
+				ld.over = append(ld.over, e)
+			}
+			return cause != nil
+		})
+	}
+	switch {
+	case s.stopped, trouble != nil:
+		if trouble == nil {
+			trouble = ErrClosed
+		}
+		s.trouble(t, trouble, now, &ld.over)
+	case elsewhere:
+		s.detach(t)
+	case lost:
+		s.lose(t)
+	}
+}
+
+// failure returns why e ends here, nil when it is sent again. cause is what an
+// earlier message of its unit failed with.
+func (s *sender) failure(ctx context.Context, e *entry, cause *PublishError) *PublishError {
+	switch v := &e.verdict; {
+	case v.kind == refused, v.kind == uncertain && !s.p.cfg.RetryUncertain:
+		return v.err
+	case cause != nil:
+		return ErrEarlierFailed.because(cause)
+	case v.kind == redirected:
+		return s.p.follow(ctx, e)
+	case v.kind == missing && e.rerouted:
+		return missingError(e, nil)
+	}
+	return nil
+}
