@@ -93,9 +93,35 @@ func (l *link) connect(ctx context.Context) error {
 	})
 }
 
+// look asks for the first entry that is pending behind an id, in the same round
+// trip as a read, once that has returned.
+type look struct {
+	after streamID
+	// asked is set when first was found out: the id of that entry, 0-0 for none.
+	asked bool
+	first streamID
+}
+
+// take notes what came of it. An error is left to whoever asks again.
+func (k *look) take(answer *redis.XPendingExtCmd) {
+	page, err := answer.Result()
+	if err != nil {
+		return
+	}
+	k.asked = true
+	if len(page) > 0 {
+		k.first = parseID(page[0].ID)
+	}
+}
+
 // read waits for new records of the group, for at most wait. It returns none when
-// there are none.
-func (l *link) read(ctx context.Context, group, consumer string, count int, wait time.Duration) ([]redis.XMessage, error) {
+// there are none. also may be nil; it is not asked where a rota reads, or on the
+// way of a slot to another node.
+func (l *link) read(ctx context.Context, group, consumer string, count int, wait time.Duration, also *look) ([]redis.XMessage, error) {
+	if also != nil {
+		// A pipeline as a whole has the timeout of the client, see servers.open.
+		wait = min(wait, l.timeout)
+	}
 	if l.id == 0 && !l.polled() || l.asking {
 		wait = min(wait, shortBlock)
 	}
@@ -110,7 +136,20 @@ func (l *link) read(ctx context.Context, group, consumer string, count int, wait
 			streams, err = l.turn.read(args, l.halt, l.severed)
 			return err
 		}
-		streams, err = l.sticky.XReadGroup(ctx, args).Result()
+		if also == nil || l.asking {
+			streams, err = l.sticky.XReadGroup(ctx, args).Result()
+			return err
+		}
+		pipe := l.sticky.Pipeline()
+		read := pipe.XReadGroup(ctx, args)
+		pending := pipe.XPendingExt(ctx, &redis.XPendingExtArgs{
+			Stream: l.key, Group: group, Start: also.after.next().String(), End: "+", Count: 1,
+		})
+		// Each command has its own error.
+		_, _ = pipe.Exec(ctx)
+		if streams, err = read.Result(); err == nil || errors.Is(err, redis.Nil) {
+			also.take(pending)
+		}
 		return err
 	})
 	if errors.Is(err, redis.Nil) || (err == nil && len(streams) == 0) {

@@ -88,6 +88,12 @@ func (w *worker) takeOver(ctx context.Context) (whole bool, err error) {
 	return false, nil
 }
 
+// clear reports whether nothing is pending between the id and a batch that was read
+// behind it.
+func (k *look) clear(batch []*entry) bool {
+	return k.asked && (k.first == streamID{} || len(batch) > 0 && !k.first.less(batch[0].id))
+}
+
 // strays claims what is pending and not in our hands between what was seen before
 // and the record below, or everything behind the former if that is not given. What
 // is delivered to somebody else between two reads of ours lies between them.

@@ -159,6 +159,11 @@ func (s *servers) node(addr string) *node {
 func (s *servers) connect(addr string, connections int, deadlines bool) *redis.Client {
 	o := s.options
 	o.PoolSize, o.ContextTimeoutEnabled = connections, deadlines
+	if !deadlines {
+		// A link has limits of its own, see link.run. This one must leave a pipeline
+		// time for the blocking read in it.
+		o.ReadTimeout *= 2
+	}
 	switch shared := s.shared.(type) {
 	case *redis.ClusterClient:
 		o.Addrs, o.DB = []string{addr}, 0

@@ -198,14 +198,18 @@ func (w *worker) step(ctx context.Context) error {
 		return nil
 	}
 	w.enter(ShardReading)
-	batch, err := w.read(ctx, count)
+	var also *look
+	if time.Now().Before(w.until) {
+		also = &look{after: w.seen}
+	}
+	batch, err := w.read(ctx, count, also)
 	if err != nil {
 		w.lanes.unbook()
 		return err
 	}
 	w.found()
 	w.hungry = len(batch) == count
-	if time.Now().Before(w.until) {
+	if also != nil && !also.clear(batch) {
 		// Something may have been delivered to the old owner after we looked. It lies
 		// between what we read before and this batch, so it goes first.
 		below := ""
@@ -226,13 +230,13 @@ func (w *worker) step(ctx context.Context) error {
 
 // read waits for at most count new records, for as long as the lease lasts at most.
 // While there is more it does not wait, since it holds room that others could use.
-func (w *worker) read(ctx context.Context, count int) ([]*entry, error) {
+func (w *worker) read(ctx context.Context, count int, also *look) ([]*entry, error) {
 	wait := min(w.p.cfg.BlockTime, w.p.gate.left())
 	if w.hungry {
 		wait = 0
 	}
 	begun := time.Now()
-	found, err := w.link.read(plain(ctx), w.p.cfg.Group, w.p.cfg.MemberID, count, wait)
+	found, err := w.link.read(plain(ctx), w.p.cfg.Group, w.p.cfg.MemberID, count, wait, also)
 	if err != nil {
 		return nil, err
 	}
