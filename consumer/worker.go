@@ -217,6 +217,12 @@ func (w *worker) step(ctx context.Context) error {
 			below = batch[0].ID
 		}
 		strays, err := w.strays(ctx, below)
+		if err != nil && w.stopping(ctx) {
+			// Nothing begins any more: what we have goes back without a delivery.
+			w.lanes.stop()
+			w.take(batch)
+			return err
+		}
 		if err != nil {
 			w.lanes.unbook()
 			// What we have is on the pending list, and found there.
