@@ -53,7 +53,10 @@ type plan struct {
 	RetryFirst       time.Duration
 	RetryLast        time.Duration
 	MaxBlocked       int
-	KeepAll          bool
+	// Trim removes what every group has acknowledged; most accounts read the streams
+	// at the end.
+	Trim         bool
+	TrimInterval time.Duration
 }
 
 // config makes a consumer's settings of a plan.
@@ -69,6 +72,7 @@ func (p plan) config(handler consumer.Handler, log *slog.Logger) consumer.Config
 	}
 	cfg.Retry.First, cfg.Retry.Last, cfg.Retry.MaxDeliveries = p.RetryFirst, p.RetryLast, p.MaxDeliveries
 	cfg.DeadLetter.Enabled = p.DeadLetter
+	cfg.Retention = consumer.Retention{Off: !p.Trim, Interval: p.TrimInterval}
 	return cfg
 }
 
@@ -82,7 +86,7 @@ func memberMain(text string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := consume(ctx, p, log); err != nil {
+	if err := consume(ctx, p, log, nil); err != nil {
 		log.Error("the member ended", "err", err)
 		return 1
 	}
@@ -90,13 +94,15 @@ func memberMain(text string) int {
 }
 
 // consume runs a member until ctx ends.
-func consume(ctx context.Context, p plan, log *slog.Logger) error {
+func consume(ctx context.Context, p plan, log *slog.Logger, o consumer.Observer) error {
 	w, err := openJournal(p.Journal)
 	if err != nil {
 		return err
 	}
 	h := &handling{plan: p, journal: w, chance: rand.New(rand.NewPCG(p.Seed, 1)), attempts: map[string]int{}} //nolint:gosec // a seed must repeat
-	c, err := consumer.New(p.config(h.handle, log))
+	cfg := p.config(h.handle, log)
+	cfg.Observer = o
+	c, err := consumer.New(cfg)
 	if err != nil {
 		return errors.Join(err, w.close())
 	}
@@ -131,12 +137,13 @@ func (h *handling) handle(ctx context.Context, r consumer.Record) error {
 		return consumer.Reject(err)
 	}
 	h.journal.write(event{kind: began, at: time.Now(), shard: r.Shard, id: r.ID, token: r.Token, deliveries: r.Deliveries, member: h.plan.Member, key: r.Key, seq: seq})
-	err = h.work(ctx, r, ord)
-	kind := finished
-	if err != nil {
-		kind = failed
+	kind := failed
+	defer func() { // a panic ends the handling too
+		h.journal.write(event{kind: kind, at: time.Now(), shard: r.Shard, id: r.ID, token: r.Token, deliveries: r.Deliveries, member: h.plan.Member, key: r.Key, seq: seq})
+	}()
+	if err = h.work(ctx, r, ord); err == nil {
+		kind = finished
 	}
-	h.journal.write(event{kind: kind, at: time.Now(), shard: r.Shard, id: r.ID, token: r.Token, deliveries: r.Deliveries, member: h.plan.Member, key: r.Key, seq: seq})
 	return err
 }
 

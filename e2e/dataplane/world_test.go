@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
@@ -92,6 +95,8 @@ type member struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	err    error
+	// acks are the round trips of its acknowledgements.
+	acks *durations
 }
 
 // start runs a member as a process.
@@ -114,11 +119,11 @@ func (w *world) start(id string, change ...func(*plan)) *member {
 func (w *world) join(id string, change ...func(*plan)) *member {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	m := &member{w: w, id: id, logs: new(logBuffer), cancel: cancel, ended: make(chan struct{})}
+	m := &member{w: w, id: id, logs: new(logBuffer), cancel: cancel, ended: make(chan struct{}), acks: new(durations)}
 	p := w.plan(id, change)
 	go func() {
 		defer close(m.ended)
-		m.err = consume(ctx, p, slog.New(slog.NewJSONHandler(m.logs, nil)))
+		m.err = consume(ctx, p, slog.New(slog.NewJSONHandler(m.logs, nil)), observer{acks: m.acks})
 	}()
 	w.t.Cleanup(func() {
 		cancel()
@@ -245,31 +250,34 @@ func (w *world) awaitMore(count int) { w.t.Helper(); w.awaitDone(w.done() + coun
 // backlog is what the group is still owed, as Redis counts it: entries that are
 // pending, and streams that go on behind the last delivered id.
 func (w *world) backlog() (pending, undelivered int64, err error) {
-	ctx := context.WithoutCancel(w.t.Context())
-	for shard := range w.shards {
-		key := shardKey(stream, shard)
-		groups, err := w.server.Client.XInfoGroups(ctx, key).Result()
-		if err != nil {
-			return 0, 0, err
+	ctx, client := context.WithoutCancel(w.t.Context()), w.server.Client
+	groups := make([]*redis.XInfoGroupsCmd, w.shards)
+	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for shard := range groups {
+			groups[shard] = pipe.XInfoGroups(ctx, shardKey(stream, shard))
 		}
-		found := false
-		for _, g := range groups {
-			if g.Name != group {
+		return nil
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	rests := make([]*redis.XMessageSliceCmd, 0, w.shards)
+	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for shard, cmd := range groups {
+			i := slices.IndexFunc(cmd.Val(), func(g redis.XInfoGroup) bool { return g.Name == group })
+			if i < 0 {
+				undelivered++
 				continue
 			}
-			found = true
-			pending += g.Pending
-			rest, err := w.server.Client.XRangeN(ctx, key, "("+g.LastDeliveredID, "+", 1).Result()
-			if err != nil {
-				return 0, 0, err
-			}
-			undelivered += int64(len(rest))
+			pending += cmd.Val()[i].Pending
+			rests = append(rests, pipe.XRangeN(ctx, shardKey(stream, shard), "("+cmd.Val()[i].LastDeliveredID, "+", 1))
 		}
-		if !found {
-			undelivered++
-		}
+		return nil
+	})
+	for _, rest := range rests {
+		undelivered += int64(len(rest.Val()))
 	}
-	return pending, undelivered, nil
+	return pending, undelivered, err
 }
 
 // awaitDrained waits until nothing is pending and nothing undelivered.
