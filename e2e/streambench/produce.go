@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -56,8 +57,8 @@ func syncCase(s settings, shards, payload int) benchCase {
 
 func pipelineCase(s settings, shards, payload int) benchCase {
 	return produceCase(shape("produce many at a time", shards, payload), shards, payload, recordsFor(s, payload, 1),
-		[]writer{rscBatch(), rawPipelined()},
-		gate{ours: "rsc, batches", peer: "raw", limit: asyncOfRaw})
+		[]writer{rscFutures(), rscCallbacks(), rscBatch(), rawPipelined()},
+		gate{ours: "rsc", peer: "raw", limit: asyncOfRaw})
 }
 
 func produceCase(name string, shards, payload, records int, writers []writer, gates ...gate) benchCase {
@@ -160,6 +161,55 @@ func inParallel(loads []load, callers int, publish func(load) error) error {
 	}
 	running.Wait()
 	return errors.Join(errs...)
+}
+
+// rscFutures sends asynchronously, and looks at every future at the end.
+func rscFutures() writer {
+	return writer{"rsc", func(ctx context.Context, s *stream) (func(context.Context, []load) error, func() error, error) {
+		p, closeProducer, err := openProducer(ctx, s)
+		return func(ctx context.Context, loads []load) error {
+			futures := make([]*producer.Future, len(loads))
+			for i, l := range loads {
+				var err error
+				if futures[i], err = p.Send(ctx, producer.Message{Key: l.key, Payload: l.payload}); err != nil {
+					return err
+				}
+			}
+			for _, f := range futures {
+				if _, err := f.Wait(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, closeProducer, err
+	}}
+}
+
+// rscCallbacks sends asynchronously with a function that is told of each outcome.
+func rscCallbacks() writer {
+	return writer{"rsc, callbacks", func(ctx context.Context, s *stream) (func(context.Context, []load) error, func() error, error) {
+		p, closeProducer, err := openProducer(ctx, s)
+		return func(ctx context.Context, loads []load) error {
+			var failed atomic.Pointer[error]
+			note := func(r producer.Result) {
+				if r.Err != nil {
+					failed.CompareAndSwap(nil, &r.Err)
+				}
+			}
+			for _, l := range loads {
+				if err := p.SendFunc(ctx, producer.Message{Key: l.key, Payload: l.payload}, note); err != nil {
+					return err
+				}
+			}
+			if err := p.Flush(ctx); err != nil {
+				return err
+			}
+			if err := failed.Load(); err != nil {
+				return *err
+			}
+			return nil
+		}, closeProducer, err
+	}}
 }
 
 // rscBatch publishes in batches as large as the ceiling's pipelines.
