@@ -2,6 +2,7 @@ package producer
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -10,6 +11,7 @@ type load struct {
 	entries []*entry // track by track
 	parts   []part
 	bytes   int
+	stored  bool     // all of it: the tracks do not know yet
 	kept    []*entry // of one part; used again
 	over    []*entry // those with an outcome
 }
@@ -118,11 +120,13 @@ func (s *sender) unload(ld *load) {
 		s.quiet.Broadcast()
 	}
 	for _, p := range ld.parts {
-		if p.track.underWay > 0 { // settled without a word: all stored
-			p.track.landed(nil)
-			p.track.stuckSince = time.Time{}
+		t := p.track
+		if ld.stored {
+			t.landed(nil)
+			t.stuckSince = time.Time{}
 		}
-		s.poke(p.track)
+		t.busy = false
+		s.poke(t)
 	}
 	clear(ld.entries)
 	clear(ld.parts)
@@ -172,7 +176,7 @@ func (s *sender) fill(l *link, ld *load) {
 			taken--
 			break
 		}
-		t.underWay = n
+		t.busy, t.underWay = true, n
 		ld.parts = append(ld.parts, part{t, n})
 	}
 	rest := copy(l.ready, l.ready[taken:])
@@ -183,11 +187,9 @@ func (s *sender) fill(l *link, ld *load) {
 // settle takes the outcomes of a load.
 func (s *sender) settle(ctx context.Context, ld *load) {
 	over := ld.entries
-	for _, e := range ld.entries {
-		if e.verdict.kind != stored {
-			over = s.settleFailures(ctx, ld)
-			break
-		}
+	ld.stored = !slices.ContainsFunc(over, func(e *entry) bool { return e.verdict.kind != stored })
+	if !ld.stored {
+		over = s.settleFailures(ctx, ld)
 	}
 	// Outcomes are made known before the tracks go on, so that callbacks of one
 	// key come in order too.

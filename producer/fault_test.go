@@ -316,6 +316,20 @@ func TestAnswersOfAStub(t *testing.T) {
 		words       string
 	}{
 		{"loading", "-LOADING Redis is loading the dataset in memory\r\n", producer.ErrRedisRefused, true, "LOADING"},
+		{"replica", "-READONLY You can't write against a read only replica.\r\n", producer.ErrRedisRefused, true, "READONLY"},
+		{"not enough replicas", "-NOREPLICAS Not enough good replicas to write.\r\n", producer.ErrRedisRefused, true, "NOREPLICAS"},
+		{"no memory", "-OOM command not allowed when used memory > 'maxmemory'.\r\n", producer.ErrRedisRefused, true, "OOM"},
+		{"slot not served", "-CLUSTERDOWN Hash slot not served\r\n", producer.ErrRedisRefused, true, "CLUSTERDOWN"},
+		{"slot on its way", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", producer.ErrRedisRefused, true, "TRYAGAIN"},
+		{"replica without its master", "-MASTERDOWN Link with MASTER is down\r\n", producer.ErrRedisRefused, true, "MASTERDOWN"},
+		{"script forgotten", "-NOSCRIPT No matching script. Please use EVAL.\r\n", producer.ErrRedisRefused, true, "NOSCRIPT"},
+		{"not allowed", "-NOPERM this user has no permissions to run the 'xadd' command\r\n", producer.ErrRedisRefused, false, "NOPERM"},
+		{"not authenticated", "-NOAUTH Authentication required.\r\n", producer.ErrRedisRefused, false, "NOAUTH"},
+		{"protected", "-DENIED Redis is running in protected mode\r\n", producer.ErrRedisRefused, false, "DENIED"},
+		{"transaction discarded", "-EXECABORT Transaction discarded because of previous errors.\r\n", producer.ErrRedisRefused, false, "EXECABORT"},
+		{"no id left", "-ERR The stream has exhausted the last possible ID, unable to add more items\r\n", producer.ErrRedisRefused, false, "exhausted"},
+		{"too many clients of a cluster", "-ERR max number of clients + cluster connections reached\r\n", producer.ErrRedisRefused, true, "max number"},
+		{"full, as its script says", "-RSCFULL the stream has 7 records\r\n", producer.ErrStreamFull, true, "7 records"},
 		{"disk error", "-MISCONF Redis is configured to save RDB snapshots\r\n", producer.ErrRedisRefused, true, "MISCONF"},
 		{"script running", "-BUSY Redis is busy running a script\r\n", producer.ErrRedisRefused, true, "BUSY"},
 		{"too many clients", "-ERR max number of clients reached\r\n", producer.ErrRedisRefused, true, "max number"},
@@ -344,6 +358,12 @@ func TestAnswersOfAStub(t *testing.T) {
 			results, err := p.PublishBatch(t.Context(), numbered(2, 2))
 			if got, want := codes(results), tt.want.Code+" "+tt.want.Code; got != want {
 				t.Errorf("got %s, want %s (%v)", got, want, err)
+			}
+			// And for Send.
+			_, results = outcomes(t, send(t, p, message("k", "x")))
+			wantError(t, results[0].Err, tt.want, tt.words)
+			if got := details(t, results[0].Err); got.Retryable != tt.retryable {
+				t.Errorf("retryable is %t", got.Retryable)
 			}
 		})
 	}

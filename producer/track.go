@@ -24,6 +24,7 @@ type track struct {
 	toUntil time.Time
 
 	ready     bool // stands in link.ready
+	busy      bool // is with a courier
 	resolving bool // the link is being found out
 	resting   bool // waits for timer
 	lost      bool // waits for a fresh routing, since the key does not exist
@@ -41,7 +42,7 @@ func (t *track) waiting() []*entry { return t.queue[t.underWay:] }
 
 // blocked reports whether nothing may be sent now, or nothing is there.
 func (t *track) blocked() bool {
-	return t.underWay > 0 || t.ready || t.resolving || t.resting || t.lost || t.gone || len(t.queue) == 0
+	return t.busy || t.ready || t.resolving || t.resting || t.lost || t.gone || len(t.queue) == 0
 }
 
 // landed ends the pipeline that the first entries were in: kept are those of

@@ -38,6 +38,41 @@ func StartCluster(tb testing.TB, n int) []*Server {
 	return servers
 }
 
+// AddReplica starts a replica of master, and waits until every node knows it and it
+// has what the master has.
+func AddReplica(tb testing.TB, servers []*Server, master *Server) *Server {
+	tb.Helper()
+	ctx := tb.Context()
+	s := Start(tb, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+		"--cluster-port", strconv.Itoa(FreePort(tb)), "--cluster-node-timeout", "2000",
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+	host, port, _ := net.SplitHostPort(s.Addr)
+	must(tb, master.Client.Do(ctx, "CLUSTER", "MEET", host, port, s.busPort()).Err())
+	must(tb, master.Client.ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
+	Eventually(tb, "the replica to know its master", func() bool {
+		return s.Client.Do(ctx, "CLUSTER", "REPLICATE", master.NodeID()).Err() == nil
+	})
+	Eventually(tb, "the replica to follow", func() bool {
+		return strings.Contains(s.Client.Info(ctx, "replication").Val(), "master_link_status:up")
+	})
+	for _, other := range servers {
+		Eventually(tb, "the replica to be known", func() bool {
+			for _, line := range strings.Split(other.Client.ClusterNodes(ctx).Val(), "\n") {
+				if strings.Contains(line, s.Addr) && strings.Contains(line, "slave") {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	return s
+}
+
+// IsMaster reports whether the server says so itself.
+func (s *Server) IsMaster() bool {
+	return strings.Contains(s.Client.Info(s.tb.Context(), "replication").Val(), "role:master")
+}
+
 func (s *Server) busPort() string {
 	for i, arg := range s.args {
 		if arg == "--cluster-port" {

@@ -23,6 +23,8 @@ type Proxy struct {
 	closed bool
 	// armed is the trap for the next request that contains match.
 	armed bool
+	every int // with 0 it is for one request only
+	count int
 	match []byte
 	pass  int
 	// Hits counts the traps that went off.
@@ -48,7 +50,21 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 func (p *Proxy) LoseReply(match string, pass int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.armed, p.match, p.pass = true, []byte(match), pass
+	p.armed, p.match, p.pass, p.every = true, []byte(match), pass, 0
+}
+
+// LoseEvery does what LoseReply does to every nth request, until Relent is called.
+func (p *Proxy) LoseEvery(match string, n, pass int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.armed, p.match, p.pass, p.every = true, []byte(match), pass, n
+}
+
+// Relent disarms the trap.
+func (p *Proxy) Relent() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.armed = false
 }
 
 // Hits returns how many traps went off.
@@ -66,7 +82,10 @@ func (p *Proxy) spring(request []byte) (sprung bool, pass int) {
 	if !p.armed || !bytes.Contains(request, p.match) {
 		return false, 0
 	}
-	p.armed = false
+	if p.count++; p.every > 0 && p.count%p.every != 0 {
+		return false, 0
+	}
+	p.armed = p.every > 0
 	p.hits++
 	return true, p.pass
 }
