@@ -40,9 +40,30 @@ test-fast: ## run the tests that need no server, without the race detector
 	RSC_TEST_FAST=1 go test -short -timeout $(TEST_TIMEOUT) work
 
 .PHONY: e2e
-e2e: ## run only the suites on real processes, afresh
+e2e: ## run only the suites on real processes, afresh (LONG=1 for the long forms)
 	scripts/test-setup.sh
 	cd e2e && go test -race -count=1 -timeout $(E2E_TIMEOUT) ./...
+	$(MAKE) --no-print-directory dataplane
+
+# The short form runs many scenarios side by side, since they wait most of the
+# time; the long one takes its bounds as they are and runs one at a time. Without
+# the race detector: it is times that are judged, and the modules' own tests have it.
+LONG ?=
+SCENARIO ?=
+DATAPLANE = cd e2e && RSC_DATAPLANE=$(if $(LONG),long,short) RSC_SCENARIO='$(SCENARIO)' \
+	go test -count=1 -v -timeout $(if $(LONG),3h,20m) -parallel $(if $(LONG),1,6)
+VERDICTS = grep --line-buffered -v -e '^=== ' -e '^ *--- PASS' -e '^PASS' -e '^ok '
+
+.PHONY: dataplane
+dataplane: ## play faults of four kinds of servers against consumers and producers, with an account of every record (LONG=1, SCENARIO)
+	scripts/test-setup.sh
+	$(DATAPLANE) -run '^(TestScenarios$(if $(SCENARIO),,|TestMillion))$$' ./dataplane | $(VERDICTS)
+
+.PHONY: e2e-million
+e2e-million: LONG = 1
+e2e-million: ## a million records through members that join, leave, are killed and frozen, and a failover (RSC_RECORDS, RSC_SEED)
+	scripts/test-setup.sh
+	$(DATAPLANE) -run '^TestMillion$$' ./dataplane | $(VERDICTS)
 
 # SEEDS seeds from FIRST on, or one SEED with its whole trace; SHAPE for one shape
 # of schedule only.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -19,8 +21,10 @@ func (n name) String() string { return fmt.Sprintf("%s/%d", n.key, n.seq) }
 type position struct{ ms, n uint64 }
 
 func parsePosition(id string) (p position) {
+	ms, n, _ := strings.Cut(id, "-")
 	// Ids come from Redis; one that is none compares as zero and shows.
-	_, _ = fmt.Sscanf(id, "%d-%d", &p.ms, &p.n)
+	p.ms, _ = strconv.ParseUint(ms, 10, 64)
+	p.n, _ = strconv.ParseUint(n, 10, 64)
 	return p
 }
 
@@ -54,8 +58,8 @@ type account struct {
 	// duplicates counts handlings of records that had been finished before, failures
 	// the handlings that failed, oldTokens those that were begun under an older token.
 	duplicates, failures, oldTokens int
-	// events counts all lines.
-	events int
+	// events counts all lines, finished the records that were finished.
+	events, finished int
 }
 
 // history is what came of one record under the newest tokens.
@@ -165,6 +169,7 @@ func (a *account) finish(n name, e event) {
 	h := a.of(n)
 	if h.done++; h.done == 1 {
 		h.at = e.at
+		a.finished++
 	}
 	if a.openOf[n.key] == n {
 		delete(a.openOf, n.key)

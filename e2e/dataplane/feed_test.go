@@ -239,6 +239,13 @@ func (f *feed) start(perSecond int) {
 	})
 }
 
+// count returns how many records have an outcome.
+func (f *feed) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.outcome)
+}
+
 // halt ends the flow and waits until what is under way has an outcome.
 func (f *feed) halt() {
 	if f.stop == nil {

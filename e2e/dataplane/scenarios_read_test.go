@@ -99,7 +99,7 @@ func manyShards(t *testing.T, kind faultkit.Kind) finding {
 	f.batch = 64
 	for range size(20, 100) {
 		f.publish(t.Context(), f.batch)
-		w.awaitDone(len(f.outcomes()))
+		w.awaitDone(f.count())
 	}
 	w.awaitDrained()
 	found := w.find()
@@ -130,7 +130,7 @@ func lostReplies(t *testing.T, kind faultkit.Kind) finding {
 	}
 	least := size(10_000, 100_000)
 	faultkit.Eventually(t, 2*patience, "all replies are lost and all records published", func() bool {
-		return lost() >= each*busyProxies(w) && len(f.outcomes()) >= least
+		return lost() >= each*busyProxies(w) && f.count() >= least
 	})
 	f.halt()
 	w.awaitDrained()

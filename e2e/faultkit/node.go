@@ -78,6 +78,7 @@ func (n *Node) launch() error {
 	if err != nil {
 		return err
 	}
+	proc.quiet = true
 	n.proc, n.paused = proc, false
 	ctx, done := context.WithTimeout(context.Background(), startTimeout)
 	defer done()

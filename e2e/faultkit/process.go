@@ -23,6 +23,8 @@ type Process struct {
 	tb   testing.TB
 	cmd  *exec.Cmd
 	logs string
+	// quiet says that its log is of interest only if it ended by itself.
+	quiet bool
 	// ended is closed when the process has been waited for.
 	ended chan struct{}
 }
@@ -58,8 +60,9 @@ func run(tb testing.TB, name string, environ []string, program string, args ...s
 		close(p.ended)
 	}()
 	tb.Cleanup(func() {
+		alone := !p.Runs() && p.cmd.ProcessState.Exited() // a kill is no exit
 		p.Kill()
-		if tb.Failed() {
+		if tb.Failed() && (alone || !p.quiet) {
 			tb.Logf("the end of the log of %s:\n%s", name, p.tail())
 		}
 	})
