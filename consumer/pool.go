@@ -133,6 +133,10 @@ func (p *pool) next(done *lane, v verdict, idle *time.Timer) (*lane, *entry) {
 				// Each goroutine that finds work calls the next one.
 				p.rouse()
 			}
+			if p.slack() {
+				// A reader may wait until there is something to do for handlers.
+				p.room.call()
+			}
 			return la, e
 		}
 		if !p.park(idle) {
