@@ -49,8 +49,7 @@ func TestStreamsOnCluster(t *testing.T) {
 	c := rawCluster(t, cluster)
 	porttest.Streams(t, func(t *testing.T) porttest.Redis {
 		err := c.ForEachMaster(t.Context(), func(ctx context.Context, c *goredis.Client) error {
-			removeKeys(t, c, "porttest*")
-			return nil
+			return removeKeys(ctx, c, "porttest*")
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -62,18 +61,6 @@ func TestStreamsOnCluster(t *testing.T) {
 			},
 		}
 	})
-}
-
-// TestMetadataNotOnCluster: the store and the mutex say so, and what to do.
-func TestMetadataNotOnCluster(t *testing.T) {
-	t.Parallel()
-	c := open(t, redis.Config{Addrs: redistest.StartCluster(t, 1, false).Addrs()})
-	if _, err := c.Store(t.Context()); !errors.Is(err, redis.ErrOneServer) {
-		t.Errorf("store: %v", err)
-	}
-	if _, err := c.Mutex(); !errors.Is(err, redis.ErrOneServer) {
-		t.Errorf("mutex: %v", err)
-	}
 }
 
 // TestWrongKind: a Cluster taken for a server, and the other way round.

@@ -38,6 +38,28 @@ func TestConfigComplaints(t *testing.T) {
 	}
 }
 
+// TestServersComplaints: what says where the servers are must not contradict
+// itself.
+func TestServersComplaints(t *testing.T) {
+	for name, test := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"two kinds":             {Config{URL: DefaultURL, Addrs: []string{"a:1"}}, "URL and Addrs are both set"},
+		"no Sentinels":          {Config{MasterName: "m"}, "Addrs names no Sentinel"},
+		"no master":             {Config{Addrs: []string{"a:1"}, SentinelPassword: "s3cret"}, "MasterName is not set"},
+		"database of a Cluster": {Config{Addrs: []string{"a:1"}, Database: 2}, "Database is 2"},
+		"no port":               {Config{Addrs: []string{"a:1", "b"}}, `Addrs[1] is "b", must be host:port`},
+		"no host":               {Config{Addrs: []string{":1"}}, "Addrs[0]"},
+		"patience":              {Config{Patience: time.Hour}, "Patience is 1h0m0s"},
+	} {
+		_, err := Open(t.Context(), test.cfg)
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
 // TestURLErrorsKeepThePassword: a URL that cannot be read is not shown.
 func TestURLErrorsKeepThePassword(t *testing.T) {
 	for _, url := range []string{

@@ -44,11 +44,7 @@ func openStore(tb testing.TB, cfg redis.Config) *redis.Store {
 
 func openMutex(tb testing.TB, cfg redis.Config) *redis.Mutex {
 	tb.Helper()
-	m, err := open(tb, cfg).Mutex()
-	if err != nil {
-		tb.Fatalf("open the mutex: %v", err)
-	}
-	return m
+	return open(tb, cfg).Mutex()
 }
 
 // raw returns a client of the test's own, to look at the keys with.
@@ -83,7 +79,9 @@ func suites(t *testing.T, url string) {
 	t.Run("Streams", func(t *testing.T) {
 		c := raw(t, url)
 		porttest.Streams(t, func(t *testing.T) porttest.Redis {
-			removeKeys(t, c, "porttest*")
+			if err := removeKeys(t.Context(), c, "porttest*"); err != nil {
+				t.Fatal(err)
+			}
 			return porttest.Redis{
 				Streams: open(t, redis.Config{URL: url}).Streams(),
 				Do: func(ctx context.Context, args ...any) (any, error) {
@@ -94,17 +92,17 @@ func suites(t *testing.T, url string) {
 	})
 }
 
-func removeKeys(t *testing.T, c *goredis.Client, pattern string) {
-	t.Helper()
-	keys, err := c.Keys(t.Context(), pattern).Result()
+func removeKeys(ctx context.Context, c *goredis.Client, pattern string) error {
+	keys, err := c.Keys(ctx, pattern).Result()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for _, key := range keys {
-		if err := c.Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
+		if err := c.Del(ctx, key).Err(); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // startMini starts the embedded server.

@@ -1,0 +1,52 @@
+package redis_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/adapters/redis"
+	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/redistest"
+	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// TestSentinel: streams are provisioned on the master that the Sentinel names,
+// also while another one becomes it.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartWatched(t)
+	client := open(t, redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: w.Name, Patience: 30 * time.Second})
+	if _, err := client.Store(t.Context()); !errors.Is(err, redis.ErrOneServer) {
+		t.Errorf("store: %v", err)
+	}
+	s := client.Streams()
+	p := port.Provision{Prefix: "orders", End: 3, Groups: []string{"g"}, Start: protocol.StartEarliest}
+	if err := s.Provision(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	w.Master.Kill()
+	p.Groups = []string{"g", "h"}
+	if err := s.Provision(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.End {
+		if groups, err := raw(t, w.Replica.URL()).XInfoGroups(t.Context(), "orders:"+string(rune('0'+i))).Result(); err != nil || len(groups) != 2 {
+			t.Errorf("shard %d: groups %v, %v", i, groups, err)
+		}
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSentinelOfAnotherName: it says what to check.
+func TestSentinelOfAnotherName(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartWatched(t)
+	_, err := redis.Open(t.Context(), redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: "other"})
+	if err == nil || !strings.Contains(err.Error(), "the master's name") {
+		t.Errorf("got %v", err)
+	}
+}
