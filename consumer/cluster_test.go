@@ -188,13 +188,18 @@ func TestManyShardsOnAFewNodes(t *testing.T) {
 	}{{"blocked", 0}, {"polled", -1}, {"both", 5}} {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
+			var before int
 			b := newClusterBed(t, 3, 0, 16, steady)
 			l := newJournal()
 			cfg := b.config("a", l.handler("a", nil))
 			cfg.MaxBlockedReaders = mode.blocked
-			before := b.redirects()
 			c := start(t, cfg)
 			for i := range 320 {
+				if i == 16 {
+					// The look at Redis before the join may ask the wrong node.
+					l.awaitNumbers(t, 16)
+					before = b.redirects()
+				}
 				b.add(i % 16)
 			}
 			l.awaitNumbers(t, 320)

@@ -145,9 +145,14 @@ func (l *link) read(ctx context.Context, group, consumer string, count int, wait
 		pending := pipe.XPendingExt(ctx, &redis.XPendingExtArgs{
 			Stream: l.key, Group: group, Start: also.after.next().String(), End: "+", Count: 1,
 		})
-		// Each command has its own error.
-		_, _ = pipe.Exec(ctx)
-		if streams, err = read.Result(); err == nil || errors.Is(err, redis.Nil) {
+		_, whole := pipe.Exec(ctx)
+		streams, err = read.Result()
+		if err == nil && len(streams) == 0 {
+			// A pipeline that found no connection leaves its commands without an error;
+			// "nothing there" has one.
+			return whole
+		}
+		if err == nil || errors.Is(err, redis.Nil) {
 			also.take(pending)
 		}
 		return err

@@ -33,12 +33,16 @@ type pollerBed struct {
 	shard Shard
 }
 
-func newPollerBed(t *testing.T, addr, user string, h Handler) *pollerBed {
+func newPollerBed(t *testing.T, addr, user string, h Handler, change ...func(*Config)) *pollerBed {
 	t.Helper()
 	cfg := Config{
 		Stream: "orders", Group: "billing", MemberID: "a", Handler: h, Logger: slog.New(slog.DiscardHandler),
 		Redis: redis.UniversalOptions{Addrs: []string{addr}, Username: user, Password: user},
-	}.withDefaults()
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	cfg = cfg.withDefaults()
 	b := &pollerBed{gate: openGate(10 * time.Second), shard: Shard{Stream: "orders", Key: "orders:0", Token: 1}}
 	b.poller = newPoller(&cfg, b.gate, newObserving(&cfg))
 	b.poller.poke = func() {}
@@ -141,9 +145,12 @@ func TestStopRaces(t *testing.T) {
 		// most is how long a stop takes at most, but for one in a hundred.
 		most   time.Duration
 		rounds int
+		// blocked is MaxBlockedReaders.
+		blocked int
 	}{
-		{"with CLIENT UNBLOCK", "", 100 * time.Millisecond, rounds},
-		{"without it", "plain", shortBlock + 300*time.Millisecond, 40},
+		{"with CLIENT UNBLOCK", "", 100 * time.Millisecond, rounds, 0},
+		{"without it", "plain", shortBlock + 300*time.Millisecond, 40, 0},
+		{"polled", "", 100 * time.Millisecond, rounds, -1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -154,7 +161,7 @@ func TestStopRaces(t *testing.T) {
 			}
 			c := &tally{tokens: map[string][]int64{}}
 			lost := map[int64]bool{}
-			b := newPollerBed(t, server.Addr, tc.user, c.handle)
+			b := newPollerBed(t, server.Addr, tc.user, c.handle, func(c *Config) { c.MaxBlockedReaders = tc.blocked })
 			rng := rand.New(rand.NewPCG(1, 2))
 			var slow []time.Duration
 			for i := range tc.rounds {

@@ -78,6 +78,10 @@ func (w *worker) takeOver(ctx context.Context) (whole bool, err error) {
 				return false, err
 			}
 			w.take(batch)
+			if len(batch) > 0 {
+				// However often replies are lost, this gets us on: no reason to slow down.
+				w.redis.reset()
+			}
 			strays = strays[n:]
 		}
 		if len(page) < pendingPage {

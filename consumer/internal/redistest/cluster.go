@@ -61,7 +61,7 @@ func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 		s.Do("CLUSTER", "REPLICATE", c.Masters[i].NodeID())
 	}
 	for _, s := range c.Replicas {
-		c.awaitOne("a replica follows", func() bool { return strings.Contains(s.Info("INFO", "replication"), "master_link_status:up") })
+		waitFor(tb, "a replica follows", func() bool { return strings.Contains(s.Info("INFO", "replication"), "master_link_status:up") })
 	}
 	c.await("the replicas are known", func(s *Server) bool {
 		return strings.Count(s.Info("CLUSTER", "NODES"), "slave") >= len(c.Replicas)
@@ -74,16 +74,7 @@ func (c *Cluster) all() []*Server { return append(append([]*Server(nil), c.Maste
 func (c *Cluster) await(what string, holds func(*Server) bool) {
 	c.tb.Helper()
 	for _, s := range c.all() {
-		c.awaitOne(what, func() bool { return holds(s) })
-	}
-}
-
-func (c *Cluster) awaitOne(what string, holds func() bool) {
-	c.tb.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.tb.Fatalf("in vain: %s", what)
-		}
+		waitFor(c.tb, what, func() bool { return holds(s) })
 	}
 }
 
