@@ -13,6 +13,7 @@ import (
 func TestConfigDefaults(t *testing.T) {
 	got := Config{Stream: "orders"}.withDefaults()
 	if got.Group != "orders" || got.MaxMessageBytes != 1<<20 || got.PipelineMessages != 500 || got.PipelineBytes != 1<<20 ||
+		got.MaxBufferedMessages != 10_000 || got.MaxBufferedBytes != 64<<20 || got.WhenFull != RefuseWhenFull ||
 		got.RetryFor != 5*time.Second || got.Logger == nil {
 		t.Errorf("defaults are %+v", got)
 	}
@@ -41,6 +42,11 @@ func TestConfigComplaints(t *testing.T) {
 		{"query", func(c *Config) { c.Coordinators = []string{"http://host?a=b"} }, []string{"query"}},
 		{"sizes", func(c *Config) { c.MaxMessageBytes, c.PipelineMessages, c.PipelineBytes = -1, 10_001, 1<<26+1 },
 			[]string{"MaxMessageBytes: is -1, must be between 1 and 67108864", "PipelineMessages: is 10001", "PipelineBytes: is 67108865"}},
+		{"buffer", func(c *Config) { c.MaxBufferedMessages, c.MaxBufferedBytes = -1, 1<<20-1 },
+			[]string{"MaxBufferedMessages: is -1", "MaxBufferedBytes: is 1048575, must be at least MaxMessageBytes, which is 1048576"}},
+		{"linger", func(c *Config) { c.Linger = time.Minute }, []string{"Linger: is 1m0s, must be between 0 and 1s"}},
+		{"length", func(c *Config) { c.MaxStreamLength = -1 }, []string{"MaxStreamLength: is -1"}},
+		{"policy", func(c *Config) { c.WhenFull = "drip" }, []string{`WhenFull: is "drip", must be "refuse", "drop" or "drop-exactly"`}},
 		{"refresh", func(c *Config) { c.RefreshInterval = time.Millisecond }, []string{"RefreshInterval: is 1ms, must be at least 100ms"}},
 		{"replicas", func(c *Config) { c.Redis.RouteByLatency = true }, []string{"must go to masters"}},
 		{"sentinel and cluster", func(c *Config) { c.Redis.MasterName, c.Redis.IsClusterMode = "m", true }, []string{"use one of them"}},

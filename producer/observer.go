@@ -69,8 +69,8 @@ type PublishedEvent struct {
 	Receipt Receipt
 	// Bytes is the size of the record's names and values.
 	Bytes int
-	// Latency is the time from the call to the confirmation, with everything that
-	// was waited for between them.
+	// Latency is the time from the call of Publish, or from when Send took the
+	// message, to the confirmation, with everything that was waited for between them.
 	Latency time.Duration
 }
 
@@ -78,7 +78,7 @@ type PublishedEvent struct {
 type FailedEvent struct {
 	// Err is what the caller gets.
 	Err *PublishError
-	// Latency is the time from the call to the error.
+	// Latency is that of PublishedEvent, to the error.
 	Latency time.Duration
 }
 

@@ -408,6 +408,28 @@ func TestSendGivesUp(t *testing.T) {
 	}
 }
 
+// RetryFor counts for each message by itself: one that comes in the middle of an
+// outage does not end with those that were there before.
+func TestSendGivesEachMessageItsTime(t *testing.T) {
+	const retryFor = 400 * time.Millisecond
+	stub := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
+	r := new(recorder)
+	p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.RetryFor, cfg.Observer = retryFor, r })
+	first := send(t, p, message("a", "1"))
+	eventually(t, "some retries", func() bool { return p.Stats().Attempts >= 4 })
+	second := send(t, p, message("b", "2"))
+	outcomes(t, first)
+	outcomes(t, second)
+	for _, e := range r.failed {
+		if e.Latency < retryFor || e.Latency > 10*retryFor {
+			t.Errorf("given up after %s", e.Latency)
+		}
+	}
+	if len(r.failed) != 2 {
+		t.Errorf("%d failed", len(r.failed))
+	}
+}
+
 // A broken server is not flooded: what is buffered waits, and one message a time
 // finds out whether the trouble is over.
 func TestSendDoesNotFloodABrokenServer(t *testing.T) {

@@ -69,6 +69,7 @@ func (s *sender) accept(e *entry) *PublishError {
 	if s.shut {
 		return ErrClosed
 	}
+	e.queued = time.Now()
 	if err := s.place(e); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ const (
 	// longest keys.
 	maxRoutingBytes = 32 << 20
 	maxErrorBytes   = 64 << 10
+	maxTagBytes     = 1 << 10
 )
 
 // httpTransport is the Transport of real coordinators.
@@ -39,8 +40,17 @@ type httpTransport struct {
 	ownsClient  bool
 	urls        []string
 	credentials Credentials
+	// last is the answer that came with an entity tag last. The tag is a digest of
+	// the answer and the same on every coordinator.
+	last atomic.Pointer[taggedRouting]
 	// current is the index of the coordinator that answered last.
 	current atomic.Int32
+}
+
+// taggedRouting is an answer that a coordinator need not send again.
+type taggedRouting struct {
+	tag     string
+	routing *protocol.Routing
 }
 
 func newHTTPTransport(cfg *Config) (*httpTransport, error) {
@@ -117,11 +127,18 @@ func (t *httpTransport) ask(ctx context.Context, target string) (*protocol.Routi
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	last := t.last.Load()
+	if last != nil {
+		req.Header.Set("If-None-Match", last.tag)
+	}
 	resp, err := sendAuthorized(t.client, t.credentials, req)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if last != nil && resp.StatusCode == http.StatusNotModified {
+		return last.routing, nil
+	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, refusal(target, resp)
 	}
@@ -135,6 +152,9 @@ func (t *httpTransport) ask(ctx context.Context, target string) (*protocol.Routi
 	routing := new(protocol.Routing)
 	if err := json.Unmarshal(body, routing); err != nil {
 		return nil, fmt.Errorf("decode the routing from %s: %w", target, err)
+	}
+	if tag := resp.Header.Get("ETag"); tag != "" && len(tag) <= maxTagBytes {
+		t.last.Store(&taggedRouting{tag, routing})
 	}
 	return routing, nil
 }

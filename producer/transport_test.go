@@ -64,6 +64,61 @@ func TestRoutingRequest(t *testing.T) {
 	}
 }
 
+// An answer that has not changed is not sent again, whichever coordinator is
+// asked.
+func TestRoutingThatHasNotChanged(t *testing.T) {
+	body, tag := routingBody, `"one"`
+	var full, unchanged int
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", tag)
+		if r.Header.Get("If-None-Match") == tag {
+			unchanged++
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		full++
+		_, _ = w.Write([]byte(body))
+	}
+	first := httptest.NewServer(http.HandlerFunc(serve))
+	second := httptest.NewServer(http.HandlerFunc(serve))
+	defer second.Close()
+	transport := transportFor(t, Config{Coordinators: []string{first.URL, second.URL}, Stream: "orders", Group: "billing"})
+	ask := func(version int64) {
+		t.Helper()
+		routing, err := transport.Routing(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if routing.MetadataVersion != version {
+			t.Errorf("version %d, want %d", routing.MetadataVersion, version)
+		}
+	}
+	ask(7)
+	ask(7)
+	first.Close()
+	ask(7)
+	if full != 1 || unchanged != 2 {
+		t.Errorf("%d full answers and %d short ones, want 1 and 2", full, unchanged)
+	}
+	body, tag = strings.Replace(routingBody, `"metadataVersion":7`, `"metadataVersion":8`, 1), `"two"`
+	ask(8)
+	ask(8)
+	if full != 2 || unchanged != 3 {
+		t.Errorf("%d full answers and %d short ones, want 2 and 3", full, unchanged)
+	}
+}
+
+// A coordinator that says "not modified" without having been asked for that is
+// no coordinator.
+func TestNotModifiedOutOfTheBlue(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }))
+	defer server.Close()
+	transport := transportFor(t, Config{Coordinators: []string{server.URL}, Stream: "orders", Group: "billing"})
+	if routing, err := transport.Routing(t.Context()); err == nil {
+		t.Errorf("got %+v", routing)
+	}
+}
+
 func TestRoutingAnswers(t *testing.T) {
 	tests := []struct {
 		name    string
