@@ -39,6 +39,9 @@ type link struct {
 	// turn is how the shard waits in the rota of the node, nil without one.
 	turn *turn
 
+	// reached is the server at the other end, with Sentinel.
+	reached reached
+
 	// id is the connection's number on the server, 0 where it cannot be unblocked.
 	id int64
 	// timeout bounds a command beyond the time that it blocks, dial the

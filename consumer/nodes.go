@@ -2,7 +2,9 @@ package consumer
 
 import (
 	"context"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,6 +86,7 @@ func (s *servers) feel(ctx context.Context, n *node) {
 	defer s.mu.Unlock()
 	if err == nil || isReply(err) {
 		n.silent = time.Time{}
+		s.dropOldMaster(n)
 		return
 	}
 	if n.silent.IsZero() {
@@ -104,6 +107,43 @@ func (s *servers) feel(ctx context.Context, n *node) {
 func (s *servers) movedAway(ctx context.Context, l *link) bool {
 	home := s.home(ctx, l.key)
 	return home != "" && home != l.node.addr && !l.asking
+}
+
+// dropOldMaster cuts the links that lead to a master which Sentinel has replaced: the
+// shared client has reached another. The caller holds the mutex.
+func (s *servers) dropOldMaster(n *node) {
+	if s.options.MasterName == "" {
+		return
+	}
+	master := s.reached.addr.Load()
+	for l := range n.links {
+		if at := l.reached.addr.Load(); master != nil && at != nil && *at != *master {
+			l.sever()
+		}
+	}
+}
+
+// reached is a hook that notes which server a client has connected to last.
+type reached struct{ addr atomic.Pointer[string] }
+
+// DialHook notes the address.
+func (r *reached) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err == nil {
+			at := conn.RemoteAddr().String()
+			r.addr.Store(&at)
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook changes nothing.
+func (r *reached) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook changes nothing.
+func (r *reached) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // brisk is a hook that bounds the questions about the cluster. They go to any node,

@@ -31,6 +31,8 @@ type servers struct {
 	options redis.UniversalOptions
 	// shared carries what may be sent again: acknowledgements.
 	shared redis.UniversalClient
+	// reached is the master that shared has reached, with Sentinel.
+	reached reached
 	// maxBlocked is how many readers may have a connection of their own.
 	maxBlocked int
 
@@ -58,6 +60,9 @@ func newServers(o redis.UniversalOptions, maxBlocked int) *servers {
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
 	s := &servers{options: o, shared: newShared(&o), maxBlocked: maxBlocked, nodes: map[string]*node{}}
+	if o.MasterName != "" {
+		s.shared.AddHook(&s.reached)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.watching.Go(func() { s.watch(ctx) })
@@ -132,8 +137,11 @@ func (s *servers) open(ctx context.Context, key string, at target) (*link, error
 	s.blocked++
 	// A deadline must not drop a connection on which records are on their way.
 	l.client = s.connect(at.addr, 1, false)
-	if at.ask {
+	switch {
+	case at.ask:
 		l.client.AddHook(asks{})
+	case s.options.MasterName != "":
+		l.client.AddHook(&l.reached)
 	}
 	l.sticky = l.client.Conn()
 	l.conn = l.sticky
