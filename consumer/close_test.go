@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/consumer/internal/redistest"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -46,21 +47,58 @@ func TestCloseRace(t *testing.T) {
 			stops = append(stops, took...)
 		})
 	}
-	racing.Wait()
+	machine := pings(t, &racing)
 	if t.Failed() {
 		return
 	}
-	slices.Sort(stops)
-	p99 := stops[len(stops)*99/100]
-	t.Logf("%d stops: half of them took up to %s, p99 %s, the longest %s", len(stops), stops[len(stops)/2], p99, stops[len(stops)-1])
-	if p99 >= 200*time.Millisecond {
-		t.Errorf("p99 of the stops is %s", p99)
+	p99 := percentile(stops, 99)
+	t.Logf("%d stops: half of them took up to %s, p99 %s, the longest %s; p99 of a PING beside them %s",
+		len(stops), percentile(stops, 50), p99, percentile(stops, 100), machine)
+	// A stop is a handful of round trips, each of which a busy machine holds up.
+	if limit := 200*time.Millisecond + 5*machine; p99 >= limit {
+		t.Errorf("p99 of the stops is %s, want less than %s", p99, limit)
 	}
 	for deadline := time.Now().Add(10 * time.Second); leftovers() != ""; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left behind:\n%s", leftovers())
 		}
 	}
+}
+
+// pings asks a server of its own until work is done, and returns the p99 of the
+// round trips: what the machine itself holds up.
+func pings(t *testing.T, work *sync.WaitGroup) time.Duration {
+	t.Helper()
+	client := redistest.Start(t).Client()
+	defer func() { _ = client.Close() }()
+	done := make(chan struct{})
+	go func() {
+		work.Wait()
+		close(done)
+	}()
+	var took []time.Duration
+	pause := time.NewTicker(5 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		select {
+		case <-done:
+			return percentile(took, 99)
+		case <-pause.C:
+		}
+		begin := time.Now()
+		if err := client.Ping(context.Background()).Err(); err != nil {
+			t.Error(err)
+		}
+		took = append(took, time.Since(begin))
+	}
+}
+
+func percentile(d []time.Duration, p int) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return d[min(len(d)*p/100, len(d)-1)]
 }
 
 func closeRace(t *testing.T, b *bed, random *rand.Rand, rounds int) (stops []time.Duration) {
@@ -126,7 +164,9 @@ func closeRace(t *testing.T, b *bed, random *rand.Rand, rounds int) (stops []tim
 	if err := c.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	<-ended
+	if err := <-ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
 	l.clean(t)
 	if distinct, again := l.handled(); distinct != rounds || again != 0 {
 		t.Errorf("%d of %d records were handled, %d of them twice", distinct, rounds, again)

@@ -65,6 +65,9 @@ func TestNewRefusesAConfigThatCannotWork(t *testing.T) {
 		}, []string{"BlockTime: is 1h0m0s", "AckInterval: is 1h0m0s", "ShutdownTimeout: is -1ns", "MaxWait: is 2h0m0s"}},
 		{"an HTTP client that is impatient", func(c *consumer.Config) { c.HTTPClient = &http.Client{Timeout: time.Second} }, []string{"HTTPClient: gives up after 1s"}},
 		{"reads from replicas", func(c *consumer.Config) { c.Redis.ReadOnly = true }, []string{"Redis: ReadOnly"}},
+		{"retention", func(c *consumer.Config) {
+			c.Retention = consumer.Retention{For: -1, Records: -1, Interval: time.Millisecond}
+		}, []string{"Retention.For: is -1ns", "Retention.Records: is -1", "Retention.Interval: is 1ms"}},
 		{"two topologies", func(c *consumer.Config) { c.Redis.MasterName, c.Redis.IsClusterMode = "m", true }, []string{"Redis: MasterName"}},
 		{"no timeouts", func(c *consumer.Config) { c.Redis.ReadTimeout = -1 }, []string{"Redis: ReadTimeout"}},
 	} {

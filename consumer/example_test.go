@@ -8,7 +8,9 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -122,4 +124,38 @@ func ExampleLifecycle() {
 	if err := c.Run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// metrics counts what the application wants to know.
+type metrics struct {
+	consumer.NopObserver
+
+	handled, failed atomic.Int64
+}
+
+// Handled is called on the handlers' goroutines, side by side.
+func (m *metrics) Handled(e consumer.HandledEvent) {
+	if e.Err != nil {
+		m.failed.Add(1)
+		return
+	}
+	m.handled.Add(1)
+	if e.Lag > time.Minute {
+		log.Printf("record %s of %s waited %s", e.ID, e.Shard.Key, e.Lag)
+	}
+}
+
+// An Observer embeds NopObserver and has the methods that it wants.
+func ExampleObserver() {
+	m := new(metrics)
+	cfg := consumer.Config{Observer: m}
+	_ = cfg
+}
+
+// Every record is kept for a week, and a million of the newest for longer.
+func ExampleRetention() {
+	cfg := consumer.Config{
+		Retention: consumer.Retention{For: 7 * 24 * time.Hour, Records: 1_000_000},
+	}
+	_ = cfg
 }

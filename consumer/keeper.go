@@ -41,17 +41,6 @@ type keeper struct {
 	noTrim, noTidy bool
 }
 
-// current returns the workers of the shards that are ours.
-func (p *poller) current() []*worker {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	workers := make([]*worker, 0, len(p.workers))
-	for _, w := range p.workers {
-		workers = append(workers, w)
-	}
-	return workers
-}
-
 // chore is when the work on one shard is due.
 type chore struct {
 	worker *worker
@@ -64,7 +53,7 @@ type chore struct {
 func newKeeper(s *servers, p *poller) *keeper {
 	return &keeper{
 		client: s.shared, cfg: p.cfg, gate: p.gate, log: p.log, stats: &p.stats, timeout: s.options.ReadTimeout,
-		observing: p.observing, workers: p.current, chores: map[*worker]*chore{}, noTrim: p.cfg.Retention.Off,
+		observing: p.observing, workers: p.all, chores: map[*worker]*chore{}, noTrim: p.cfg.Retention.Off,
 	}
 }
 
@@ -128,16 +117,20 @@ func (k *keeper) do(
 	if left <= 0 || c.worker.stopping(ctx) {
 		return
 	}
+	if c.worker.ailment.condition().Attempts > 0 {
+		// A server that does not answer would hold up the shards of the others.
+		return
+	}
 	ctx, done := context.WithTimeout(ctx, left)
 	defer done()
 	more, err := work(ctx, c)
 	switch {
 	case err != nil && forbids(err):
 		*off = true
-		k.log.Warn(what+" is switched off: the server does not allow it", slog.Any("err", err))
+		k.log.Warn("switched off, since the server does not allow it", slog.String("work", what), slog.Any("err", err))
 	case err != nil:
 		// Reading meets the same trouble and speaks of it.
-		k.log.Debug(what+" did not work", slog.Int("shard", c.worker.shard.Index), slog.Any("err", err))
+		k.log.Debug("it did not work this time", slog.String("work", what), slog.Int("shard", c.worker.shard.Index), slog.Any("err", err))
 	case more:
 		*due = time.Now().Add(keeperPause)
 	}

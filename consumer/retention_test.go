@@ -134,7 +134,7 @@ func TestRetentionNotAllowed(t *testing.T) {
 			start(t, cfg)
 			b.add(100)
 			l.await(t, 100)
-			eventually(t, "it is said", func() bool { return strings.Contains(logged.String(), "retention is switched off") })
+			eventually(t, "it is said", func() bool { return strings.Contains(logged.String(), "work=retention") })
 			time.Sleep(300 * time.Millisecond) // three times the interval: nothing more is to be said
 			b.add(100)
 			l.await(t, 200)
@@ -142,5 +142,36 @@ func TestRetentionNotAllowed(t *testing.T) {
 				t.Errorf("it was said %d times:\n%s", n, logged)
 			}
 		})
+	}
+}
+
+// TestRetentionOnACluster: shards on several nodes, each trimmed where it lies.
+func TestRetentionOnACluster(t *testing.T) {
+	const shards, records = 6, 300
+	b := newClusterBed(t, 3, 0, shards, steady)
+	l, r := newJournal(), new(recorder)
+	cfg := b.config("a", l.handler("a", nil))
+	cfg.Observer, cfg.Retention.Interval = r, 100*time.Millisecond
+	c := start(t, cfg)
+	for i := range shards * records {
+		b.add(i % shards)
+	}
+	l.awaitNumbers(t, shards*records)
+	eventually(t, "every shard is trimmed", func() bool {
+		for i := range shards {
+			if b.redis.XLen(context.Background(), key(i)).Val() > 100 {
+				return false
+			}
+		}
+		return true
+	})
+	c.stop()
+	for _, e := range of[consumer.TrimmedEvent](r) {
+		if e.Err != nil {
+			t.Errorf("shard %d: %v", e.Shard.Index, e.Err)
+		}
+	}
+	if n := b.pending(); n != 0 {
+		t.Errorf("%d records are pending", n)
 	}
 }
