@@ -44,7 +44,11 @@ func openStore(tb testing.TB, cfg redis.Config) *redis.Store {
 
 func openMutex(tb testing.TB, cfg redis.Config) *redis.Mutex {
 	tb.Helper()
-	return open(tb, cfg).Mutex()
+	m, err := open(tb, cfg).Mutex()
+	if err != nil {
+		tb.Fatalf("open the mutex: %v", err)
+	}
+	return m
 }
 
 // raw returns a client of the test's own, to look at the keys with.

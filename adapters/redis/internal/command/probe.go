@@ -39,12 +39,14 @@ func (s *Streams) probeServer(ctx context.Context) error {
 	return nil
 }
 
+// probeCluster learns who holds which slots. That some server is away is no
+// reason not to begin.
 func (s *Streams) probeCluster(ctx context.Context) error {
-	err := s.Ping(ctx)
+	_, err := s.nodes.cluster.MasterForKey(ctx, "")
 	if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
 		return fmt.Errorf("%w: %w", errNoCluster, err)
 	}
-	return err
+	return failed(ctx, err)
 }
 
 // Ping reaches the server, or every master of the Cluster.
