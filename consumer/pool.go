@@ -30,7 +30,9 @@ type pool struct {
 	// size counts the goroutines, idle those that are parked and have not been
 	// given a token, running the handlers under way.
 	size, idle, running int
-	closed              bool
+	// called: a goroutine was called and has not looked for work yet.
+	called bool
+	closed bool
 	// ring has the shards that have a lane ready.
 	ring shardQueue
 	// suspects are the lanes with a suspect in front, solitary is the one whose
@@ -67,15 +69,19 @@ func (p *pool) close(wait bool) {
 	}
 }
 
-// rouse sees to it that one more goroutine looks for work, if one can be had.
+// rouse sees to it that one more goroutine looks for work, if one can be had. Only
+// one is called at a time, and calls the next if there is more: with handlers that
+// take no time, those that are awake have done the work before many others are.
 func (p *pool) rouse() {
 	switch {
-	case p.closed:
+	case p.closed || p.called:
 	case p.idle > 0:
 		p.idle--
+		p.called = true
 		p.wake <- struct{}{} // there is a place for each goroutine
 	case p.size < p.limit:
 		p.size++
+		p.called = true
 		p.goroutines.Add(1)
 		go p.serve()
 	}
@@ -119,6 +125,9 @@ func (p *pool) next(done *lane, v verdict, idle *time.Timer) (*lane, *entry) {
 	defer p.mu.Unlock()
 	if done != nil {
 		p.settle(done, v)
+	} else {
+		// It was called just now.
+		p.called = false
 	}
 	for {
 		if la := p.pick(); la != nil {
@@ -156,6 +165,7 @@ func (p *pool) park(idle *time.Timer) bool {
 	select {
 	case <-p.wake:
 		p.mu.Lock()
+		p.called = false
 		return true
 	case <-p.quit:
 		p.mu.Lock()
@@ -166,6 +176,7 @@ func (p *pool) park(idle *time.Timer) bool {
 	if p.idle == 0 {
 		// As many tokens as goroutines are on their way, so one is ours.
 		<-p.wake
+		p.called = false
 		return true
 	}
 	p.idle--

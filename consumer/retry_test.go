@@ -472,3 +472,138 @@ func TestASlowShardDoesNotStarveOthers(t *testing.T) {
 		t.Errorf("meanwhile %d of the slow shard were handled", n-50)
 	}
 }
+
+// TestOrderThroughFailuresAndHandOvers: many keys, members that come and go,
+// handlers that take their time and fail. Each record is handled once, in the order
+// of its key.
+func TestOrderThroughFailuresAndHandOvers(t *testing.T) {
+	b := newBed(t, 4, steady)
+	l := newJournal()
+	const total = 6000
+	var adding sync.WaitGroup
+	defer adding.Wait()
+	adding.Go(func() {
+		for n := 0; n < total; {
+			_, err := b.redis.Pipelined(context.Background(), func(p redis.Pipeliner) error {
+				for range 100 {
+					k := n * 7919 % 200
+					p.XAdd(context.Background(), &redis.XAddArgs{
+						Stream: key(k % 4), NoMkStream: true, Values: []string{consumer.KeyField, strconv.Itoa(k), "n", strconv.Itoa(n)},
+					})
+					n++
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	handler := func(id string) consumer.Handler {
+		return l.handler(id, func(_ context.Context, r consumer.Record) error {
+			n, err := strconv.Atoi(r.Values["n"])
+			if err != nil {
+				return err
+			}
+			time.Sleep(time.Duration(n%5) * time.Millisecond)
+			if n%17 == 0 && r.Deliveries < 2 || n%31 == 0 && r.Deliveries < 3 {
+				return errNotNow
+			}
+			return nil
+		})
+	}
+	members := map[string]*running{}
+	join := func(id string) {
+		cfg := b.config(id, handler(id))
+		cfg.Retry = consumer.Retry{First: 5 * time.Millisecond, Last: 20 * time.Millisecond}
+		members[id] = start(t, cfg)
+	}
+	progress := func() {
+		n, _ := l.handled()
+		l.await(t, min(n+600, total))
+	}
+	var handled, retried, late, suspects uint64
+	leave := func(id string) {
+		members[id].stop()
+		s := members[id].Stats()
+		handled, retried, late, suspects = handled+s.Handled, retried+s.Retried, late+s.Late, suspects+s.Suspects
+	}
+	join("a")
+	progress()
+	join("b")
+	progress()
+	join("c")
+	progress()
+	leave("a")
+	progress()
+	join("d")
+	leave("b")
+	progress()
+	for n, last := 0, -1; n < total; n, _ = l.handled() {
+		// Each progress has ten seconds of its own.
+		if n == last {
+			t.Fatalf("%d of %d records were handled", n, total)
+		}
+		last = n
+		l.await(t, min(n+500, total))
+	}
+	leave("c")
+	leave("d")
+	l.clean(t)
+	distinct, again := l.handled()
+	if distinct != total || again != 0 || handled != total {
+		t.Errorf("%d of %d records were handled, %d of them again", distinct, total, again)
+	}
+	if retried == 0 || late != 0 || suspects != 0 {
+		t.Errorf("%d retried, %d late, %d suspects", retried, late, suspects)
+	}
+	if n := b.pending(); n != 0 {
+		t.Errorf("%d records are pending", n)
+	}
+}
+
+// TestTheGroupIsMadeAnewBelowWhatIsInHand: the group is gone while a record is
+// worked on and later ones are done. The new one begins before that record, so that
+// it is not skipped if this member does not get to its end.
+func TestTheGroupIsMadeAnewBelowWhatIsInHand(t *testing.T) {
+	b := newBed(t, 1, steady)
+	l := newJournal()
+	release := make(chan struct{})
+	var begun atomic.Int32
+	c := start(t, b.config("a", l.handler("a", func(_ context.Context, r consumer.Record) error {
+		if r.Key == "slow" {
+			begun.Add(1)
+			<-release
+		}
+		return nil
+	})))
+	before := b.addKeyed(0, "before")
+	l.await(t, 1)
+	slow := b.addKeyed(0, "slow")
+	for i := range 50 {
+		b.addKeyed(0, fmt.Sprint(i))
+	}
+	l.await(t, 51)
+	eventually(t, "the others are acknowledged", func() bool { return c.Stats().Acknowledged == 51 })
+	if err := b.redis.XGroupDestroy(context.Background(), key(0), group).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is pending in the new group", func() bool {
+		p := b.redis.XPendingExt(context.Background(), &redis.XPendingExtArgs{Stream: key(0), Group: group, Start: "-", End: slow, Count: 10}).Val()
+		return len(p) == 1 && p[0].ID == slow
+	})
+	close(release)
+	eventually(t, "nothing is pending", func() bool { return b.pending() == 0 })
+	c.stop()
+	l.clean(t)
+	if begun.Load() != 1 {
+		t.Errorf("it was begun %d times", begun.Load())
+	}
+	for _, r := range l.all() {
+		if r.ID == before && l.count["0/"+before] != 1 {
+			t.Error("what was handled before was handled again")
+		}
+	}
+}
