@@ -22,7 +22,7 @@ func TestAFrozenNodeHoldsUpItsOwnShardsOnly(t *testing.T) {
 	var holding atomic.Bool
 	var held atomic.Int32
 	gate := make(chan struct{})
-	c := start(t, b.config("a", l.handler("a", func(context.Context, consumer.Record) error {
+	c := start(t, b.config("c", l.handler("c", func(context.Context, consumer.Record) error {
 		if holding.Load() {
 			held.Add(1)
 			<-gate

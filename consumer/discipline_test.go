@@ -35,16 +35,19 @@ func (b *bed) commands() (n int) {
 	return n
 }
 
+// do sends one command.
+func (b *bed) do(args ...any) {
+	b.tb.Helper()
+	if err := b.redis.Do(context.Background(), args...).Err(); err != nil {
+		b.tb.Fatalf("%v: %v", args, err)
+	}
+}
+
 // TestWhatStaysBroken: whatever keeps a shard from being read for long costs few
 // commands and few lines, is there to be seen, and is over as soon as its cause is.
 func TestWhatStaysBroken(t *testing.T) {
-	ctx := context.Background()
-	acl := func(b *bed, rules ...any) {
-		b.tb.Helper()
-		if err := b.redis.Do(ctx, append([]any{"ACL", "SETUSER", "plain"}, rules...)...).Err(); err != nil {
-			b.tb.Fatal(err)
-		}
-	}
+	acl := func(b *bed, rules ...any) { b.do(append([]any{"ACL", "SETUSER", "plain"}, rules...)...) }
+	cut := func(b *bed) { b.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") }
 	for _, tc := range []struct {
 		name          string
 		breaks, mends func(b *bed)
@@ -60,26 +63,26 @@ func TestWhatStaysBroken(t *testing.T) {
 			"no-permission", "ACL SETUSER plain +x",
 		},
 		{
-			"the stream is gone", func(b *bed) { b.redis.Del(ctx, key(0), key(1)) }, func(b *bed) { b.provision() },
+			"the stream is gone", func(b *bed) { b.do("DEL", key(0), key(1)) }, func(b *bed) { b.provision() },
 			"stream-missing", "coordinator",
 		},
 		{
 			"something else is there", func(b *bed) {
-				b.redis.Set(ctx, key(0), "x", 0)
-				b.redis.Set(ctx, key(1), "x", 0)
+				b.do("SET", key(0), "x")
+				b.do("SET", key(1), "x")
 			}, func(b *bed) {
-				b.redis.Del(ctx, key(0), key(1))
+				b.do("DEL", key(0), key(1))
 				b.provision()
 			}, "not-a-stream", "move it away",
 		},
 		{"the password is another", func(b *bed) {
 			acl(b, "resetpass", ">other")
-			b.redis.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			cut(b)
 		}, func(b *bed) { acl(b, "resetpass", ">secret") }, "login-refused", "Redis.Password"},
 		{"no connection is to be had", func(b *bed) {
-			b.redis.ConfigSet(ctx, "maxclients", "1")
-			b.redis.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		}, func(b *bed) { b.redis.ConfigSet(ctx, "maxclients", "100") }, "max-clients", "MaxBlockedReaders"},
+			b.do("CONFIG", "SET", "maxclients", 1)
+			cut(b)
+		}, func(b *bed) { b.do("CONFIG", "SET", "maxclients", 100) }, "max-clients", "MaxBlockedReaders"},
 	} {
 		for _, mode := range []struct {
 			name    string
@@ -88,9 +91,7 @@ func TestWhatStaysBroken(t *testing.T) {
 			t.Run(tc.name+"/"+mode.name, func(t *testing.T) {
 				t.Parallel() // it is mostly waiting
 				b := newBed(t, 2, steady)
-				if err := b.redis.Do(ctx, "ACL", "SETUSER", "plain", "on", ">secret", "~*", "+@all").Err(); err != nil {
-					t.Fatal(err)
-				}
+				acl(b, "on", ">secret", "~*", "+@all")
 				var book logbook
 				l := newJournal()
 				cfg := b.config("a", l.handler("a", nil))

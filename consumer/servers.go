@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -46,7 +45,7 @@ type servers struct {
 	blocked int
 }
 
-func newServers(o redis.UniversalOptions, maxBlocked int) *servers {
+func newServers(ctx context.Context, o redis.UniversalOptions, maxBlocked int) *servers {
 	// Never again by itself: after a broken connection nobody knows whether a
 	// read was carried out, and what it delivered would be skipped.
 	o.MaxRetries = -1
@@ -63,8 +62,7 @@ func newServers(o redis.UniversalOptions, maxBlocked int) *servers {
 	if o.MasterName != "" {
 		s.shared.AddHook(&s.reached)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
+	ctx, s.stop = context.WithCancel(ctx)
 	s.watching.Go(func() { s.watch(ctx) })
 	return s
 }
@@ -129,7 +127,7 @@ func (s *servers) open(ctx context.Context, key string, at target) (*link, error
 	// ASKING is a matter of one connection.
 	if s.blocked >= s.maxBlocked && !at.ask {
 		if l.node.rota == nil {
-			l.node.rota = newRota(s.connect(at.addr, 1, true))
+			l.node.rota = newRota(s.connect(at.addr, 1, true)) //nolint:contextcheck // It outlives who comes first.
 		}
 		l.conn, l.turn = l.node.client, &turn{rota: l.node.rota}
 		return l, nil
@@ -250,10 +248,4 @@ func (s *servers) clustered() bool {
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
-}
-
-// isNetwork reports whether err is about the way to the server.
-func isNetwork(err error) bool {
-	var broken net.Error
-	return errors.As(err, &broken)
 }

@@ -164,8 +164,8 @@ func lost(ctx context.Context) bool {
 	return cause != nil && !errors.Is(cause, ErrRevokeTimeout) && !errors.Is(cause, ErrShutdownTimeout)
 }
 
-// sleep waits, and reports false if reading was stopped meanwhile.
-func (w *worker) sleep(ctx context.Context, d time.Duration) bool { return sleep(ctx, w.quit, d) }
+// sleep waits, unless reading is stopped meanwhile.
+func (w *worker) sleep(ctx context.Context, d time.Duration) { sleep(ctx, w.quit, d) }
 
 // step reads once and handles what comes.
 func (w *worker) step(ctx context.Context) error {
