@@ -84,6 +84,31 @@ func unlinkStreams(t *testing.T, w *world) {
 	}
 }
 
+// evict makes the server throw everything away for want of memory.
+func evict(t *testing.T, w *world) {
+	t.Helper()
+	ctx := t.Context()
+	for _, n := range w.server.Masters() {
+		for _, setting := range [][2]string{{"maxmemory-policy", "allkeys-random"}, {"maxmemory", "1"}} {
+			if err := n.Client.ConfigSet(ctx, setting[0], setting[1]).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	faultkit.Eventually(t, patience, "everything is evicted", func() bool {
+		keys := int64(0)
+		for _, n := range w.server.Masters() {
+			keys += n.Client.DBSize(ctx).Val()
+		}
+		return keys == 0
+	})
+	for _, n := range w.server.Masters() {
+		if err := n.Client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func destroyGroups(t *testing.T, w *world) {
 	t.Helper()
 	for shard := range w.shards {
