@@ -13,7 +13,7 @@ const (
 	ackBatch = 500
 	// maxUnacked bounds what a shard has handled and not acknowledged, in
 	// batches: beyond it the shard's worker waits.
-	maxUnacked = 10
+	maxUnacked = 20
 )
 
 // acker sends the acknowledgements of all shards, collected, and pipelined for each

@@ -26,7 +26,7 @@ const (
 	DefaultMaxWait         = 10 * time.Second
 	DefaultConcurrency     = 16
 	// DefaultMaxInFlight and DefaultMaxInFlightBytes are those of Config.
-	DefaultMaxInFlight      = 1024
+	DefaultMaxInFlight      = 4096
 	DefaultMaxInFlightBytes = 64 << 20
 	// DefaultMaxBlockedReaders is that of Config.MaxBlockedReaders.
 	DefaultMaxBlockedReaders = 512
@@ -116,7 +116,7 @@ type Config struct {
 	// them, count. Reading pauses at the bound. Half of it is shared out evenly, and
 	// each shard may have one record even where others have filled it.
 	//
-	// Defaults to 1,024, at most 1,000,000.
+	// Defaults to 4,096, at most 1,000,000.
 	MaxInFlight int
 	// MaxInFlightBytes bounds the names and values of these records in the same
 	// way. A record that is larger than the bound passes alone. Sizes are known

@@ -204,8 +204,9 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 					t.Errorf("record %s is innocent and a dead letter: %v", n, m.Values)
 					continue
 				}
-				// One that was merely read when the process ended first counts for begun.
-				if m.Values[consumer.DeadLetterDeliveries] != strconv.Itoa(tc.maxDeliveries) || begun[n] != tc.maxDeliveries && begun[n] != tc.maxDeliveries-1 {
+				// One that was merely read, or just about to begin, when another ended the
+				// process counts for begun. At the end it was alone.
+				if m.Values[consumer.DeadLetterDeliveries] != strconv.Itoa(tc.maxDeliveries) || begun[n] < 1 || begun[n] > tc.maxDeliveries {
 					t.Errorf("record %s was begun %d times and says %v, want %d", n, begun[n], m.Values, tc.maxDeliveries)
 				}
 				if !strings.Contains(fmt.Sprint(m.Values[consumer.DeadLetterError]), "process") {

@@ -122,8 +122,10 @@ func (w *worker) acknowledge(ctx context.Context, e *entry) {
 	trouble := redisBackoff()
 	for !lost(ctx) {
 		call, done := context.WithTimeout(plain(ctx), w.p.servers.options.ReadTimeout)
+		sent := time.Now()
 		n, err := w.p.servers.shared.XAck(call, w.shard.Key, w.p.cfg.Group, e.ID).Result()
 		done()
+		notify(w.p.observing, Observer.Acknowledged, AcknowledgedEvent{Shard: w.shard, Records: 1, RoundTrip: time.Since(sent), Err: err})
 		if err == nil {
 			w.p.stats.acknowledged.Add(uint64(n))
 			return

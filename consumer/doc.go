@@ -19,14 +19,22 @@
 //
 // # What is promised
 //
-// One reader per shard; at least once; in order within a shard, also across a
-// hand-over, unless a handler outlives the rebalance timeout or its member's
-// lease. Then records may be handled twice and at the same time, and
+// One reader per shard; at least once; in order within the records of a shard that
+// have the same key, through errors, retries and hand-overs, unless a handler
+// outlives the rebalance timeout or its member's lease. Then records may be handled twice and at the same time, and
 // Record.Token tells which handler is the newer one: it rises with each new
 // owner of the shard, so an application can fence its own database with it.
 //
 // A handler must therefore be able to handle a record again. It must return when
 // its context ends: that means that the shard is lost, or that time is up.
+//
+// # Keys, failures and dead letters
+//
+// Records of different keys are handled side by side, up to Config.Concurrency of
+// them; those of one key one after the other. One whose handler fails is tried again
+// after a pause, see Config.Retry, while other keys go on. With Config.DeadLetter it
+// is moved to a stream of its own after some deliveries, also when its handler ends
+// the process each time: deliveries are counted in Redis, before a handler begins.
 //
 // # Reading for yourself
 //

@@ -24,6 +24,7 @@ func TestAMissingPermissionIsRefusedAtStart(t *testing.T) {
 		{"the read", []any{"~*", "+@all", "-xreadgroup"}, []string{"ACL SETUSER plain +xreadgroup"}},
 		{"several", []any{"~*", "+@all", "-xack", "-xclaim", "-xrange"}, []string{"+xack", "+xclaim", "+xrange"}},
 		{"a subcommand", []any{"~*", "+@all", "-xinfo|groups"}, []string{"ACL SETUSER plain +xinfo|groups"}},
+		{"dead letters", []any{"~*", "+@all", "-xadd"}, []string{"ACL SETUSER plain +xadd"}},
 		{"the keys", []any{"~other:*", "+@all"}, []string{"ACL SETUSER plain ~orders:*"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -33,6 +34,7 @@ func TestAMissingPermissionIsRefusedAtStart(t *testing.T) {
 			}
 			cfg := b.config("a", func(context.Context, consumer.Record) error { return nil })
 			cfg.Redis.Username, cfg.Redis.Password = "plain", "secret"
+			cfg.DeadLetter.Enabled = true
 			c, err := consumer.New(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -49,6 +51,9 @@ func TestAMissingPermissionIsRefusedAtStart(t *testing.T) {
 				}
 			}
 		})
+	}
+	if n := b.redis.Exists(ctx, stream+consumer.DeadLetterSuffix).Val(); n != 0 {
+		t.Error("the look at Redis made a dead-letter stream")
 	}
 	if n := len(b.redis.XInfoConsumers(ctx, key(0), group).Val()); n != 0 {
 		t.Errorf("the look at Redis made %d consumers", n)

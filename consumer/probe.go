@@ -38,6 +38,10 @@ func (p *poller) probe(ctx context.Context) error {
 		{"xrange", key, "-", "+", "count", "1"},
 		{"exists", key},
 	}
+	if p.cfg.DeadLetter.Enabled {
+		// Not the id of a record either.
+		commands = append(commands, []any{"xadd", p.cfg.Stream + DeadLetterSuffix, "none", DeadLetterError, ""})
+	}
 	if !p.servers.clustered() {
 		commands = append(commands, []any{"cluster", "info"})
 	}
