@@ -160,7 +160,7 @@ func closeRace(t *testing.T, b *bed, random *rand.Rand, rounds int) (stops []tim
 		t.Error(err)
 		return stops
 	}
-	inTime("every record is handled", func() bool { n, _ := l.handled(); return n == rounds })
+	inTime("every record is handled", func() bool { n, _ := l.handled(); return c.LeaseLeft() > 0 && n == rounds })
 	if err := c.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)
 	}
