@@ -18,6 +18,7 @@ const (
 	benchShards  = 16
 	benchKeys    = 1000
 	benchPayload = 200
+	benchBatch   = 100 // messages of a pipeline
 )
 
 // bench holds a producer and a bare client of the same server.
@@ -67,7 +68,8 @@ func (x *bench) sync(tb testing.TB, n int) {
 	}
 }
 
-func (x *bench) rawBatches(tb testing.TB, n, size int) {
+func (x *bench) rawBatches(tb testing.TB, n int) {
+	const size = benchBatch
 	for from := 0; from < n; from += size {
 		pipe := x.raw.Pipeline()
 		for i := from; i < from+size; i++ {
@@ -79,7 +81,8 @@ func (x *bench) rawBatches(tb testing.TB, n, size int) {
 	}
 }
 
-func (x *bench) batches(tb testing.TB, n, size int) {
+func (x *bench) batches(tb testing.TB, n int) {
+	const size = benchBatch
 	messages := make([]producer.Message, size)
 	for from := 0; from < n; from += size {
 		for i := range messages {
@@ -151,14 +154,14 @@ func BenchmarkPublish(b *testing.B) {
 // BenchmarkPublishBatch shows the cost of one message in batches of 100, beside
 // a bare pipeline.
 func BenchmarkPublishBatch(b *testing.B) {
-	const size = 100
+	const size = benchBatch
 	x := newBench(b)
 	for _, c := range []struct {
 		name string
 		run  func(n int)
 	}{
-		{"producer", func(n int) { x.batches(b, n, size) }},
-		{"raw", func(n int) { x.rawBatches(b, n, size) }},
+		{"producer", func(n int) { x.batches(b, n) }},
+		{"raw", func(n int) { x.rawBatches(b, n) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -172,14 +175,14 @@ func BenchmarkPublishBatch(b *testing.B) {
 // BenchmarkSend shows the cost of one message of Send, beside a bare pipeline of
 // 100.
 func BenchmarkSend(b *testing.B) {
-	const size = 100
+	const size = benchBatch
 	x := newBench(b)
 	for _, c := range []struct {
 		name string
 		run  func(n int)
 	}{
 		{"producer", func(n int) { x.async(b, n) }},
-		{"raw", func(n int) { x.rawBatches(b, n, size) }},
+		{"raw", func(n int) { x.rawBatches(b, n) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -195,7 +198,7 @@ func BenchmarkSend(b *testing.B) {
 // than two numbers from different moments of a busy machine. Run it with
 // -benchtime=1x. Every round counts what was stored.
 func BenchmarkAgainstRaw(b *testing.B) {
-	const rounds, batch = 7, 100
+	const rounds = 7
 	x := newBench(b)
 	for _, c := range []struct {
 		name      string
@@ -203,8 +206,8 @@ func BenchmarkAgainstRaw(b *testing.B) {
 		ours, raw func(n int)
 	}{
 		{"sync", 5_000, func(n int) { x.sync(b, n) }, func(n int) { x.rawSync(b, n) }},
-		{"batch100", 50_000, func(n int) { x.batches(b, n, batch) }, func(n int) { x.rawBatches(b, n, batch) }},
-		{"async", 50_000, func(n int) { x.async(b, n) }, func(n int) { x.rawBatches(b, n, batch) }},
+		{"batch100", 50_000, func(n int) { x.batches(b, n) }, func(n int) { x.rawBatches(b, n) }},
+		{"async", 50_000, func(n int) { x.async(b, n) }, func(n int) { x.rawBatches(b, n) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			timed := func(run func(n int)) float64 {

@@ -2,32 +2,37 @@ package producer
 
 import "errors"
 
-// chain knows for each unit the first of its messages that has failed. Entries
-// are shown to it in order. The zero value is ready to use.
-type chain struct {
-	broken map[unit]*PublishError
-}
+// chains knows for each unit of which a message has failed, and is about to be
+// told so, the first that did. What stands behind it is not sent. Once its future is done the
+// unit is free again: whoever sends more then has had the chance to know.
+// It is guarded by sender.mu.
+type chains map[unit]*entry
 
-// add notes that e has failed.
-func (c *chain) add(e *entry) {
-	if c.broken == nil {
-		c.broken = make(map[unit]*PublishError)
-	}
-	if _, known := c.broken[e.unit]; !known {
-		c.broken[e.unit] = e.err
+// fail ends e with err.
+func (c chains) fail(e *entry, err *PublishError) {
+	e.fail(err)
+	if head := c[e.unit]; head == nil || e.index < head.index {
+		c[e.unit] = e
 	}
 }
 
-// whole reports that no message has failed.
-func (c *chain) whole() bool { return len(c.broken) == 0 }
-
-// cause returns the error of the failed message that e stands behind, nil if
-// there is none.
-func (c *chain) cause(e *entry) *PublishError {
-	if c.whole() {
+// behind returns the error for e when it stands behind a message that has
+// failed, nil if it does not.
+func (c chains) behind(e *entry) *PublishError {
+	if len(c) == 0 {
 		return nil
 	}
-	return c.broken[e.unit]
+	if head := c[e.unit]; head != nil && head.index < e.index {
+		return ErrEarlierFailed.because(head.err)
+	}
+	return nil
+}
+
+// told frees the unit of e if e is the first that has failed.
+func (c chains) told(e *entry) {
+	if c[e.unit] == e {
+		delete(c, e.unit)
+	}
 }
 
 // closedBecause joins the closing of the producer with the cause of err.

@@ -206,14 +206,14 @@ func (s *sender) settleFailures(ctx context.Context, ld *load) []*entry {
 		s.settlePart(ctx, p.track, entries[:p.n], now, ld)
 		entries = entries[p.n:]
 	}
+	s.sweep(&ld.over)
 	return ld.over
 }
 
 // settlePart decides on each message that one track had in a pipeline, in order.
 func (s *sender) settlePart(ctx context.Context, t *track, entries []*entry, now time.Time, ld *load) {
-	var broken chain
 	var trouble *PublishError
-	var elsewhere, lost bool
+	var elsewhere, lost, failed bool
 	ld.kept = ld.kept[:0]
 	for _, e := range entries {
 		v := &e.verdict
@@ -222,9 +222,9 @@ func (s *sender) settlePart(ctx context.Context, t *track, entries []*entry, now
 			ld.over = append(ld.over, e)
 			continue
 		}
-		if err := s.failure(ctx, e, broken.cause(e)); err != nil {
-			e.fail(err)
-			broken.add(e)
+		if err := s.failure(ctx, e); err != nil {
+			s.chains.fail(e, err)
+			failed = true
 			ld.over = append(ld.over, e)
 			continue
 		}
@@ -243,14 +243,14 @@ func (s *sender) settlePart(ctx context.Context, t *track, entries []*entry, now
 		}
 	}
 	t.landed(ld.kept)
-	if !broken.whole() {
+	if failed {
 		t.drop(func(e *entry) bool {
-			cause := broken.cause(e)
-			if cause != nil {
-				e.fail(ErrEarlierFailed.because(cause))
+			behind := s.chains.behind(e)
+			if behind != nil {
+				s.chains.fail(e, behind)
 				ld.over = append(ld.over, e)
 			}
-			return cause != nil
+			return behind != nil
 		})
 	}
 	switch {
@@ -266,14 +266,16 @@ func (s *sender) settlePart(ctx context.Context, t *track, entries []*entry, now
 	}
 }
 
-// failure returns why e ends here, nil when it is sent again. cause is what an
-// earlier message of its unit failed with.
-func (s *sender) failure(ctx context.Context, e *entry, cause *PublishError) *PublishError {
-	switch v := &e.verdict; {
-	case v.kind == refused, v.kind == uncertain && !s.p.cfg.RetryUncertain:
+// failure returns why e ends here, nil when it is sent again.
+func (s *sender) failure(ctx context.Context, e *entry) *PublishError {
+	v := &e.verdict
+	if v.kind == refused || (v.kind == uncertain && !s.p.cfg.RetryUncertain) {
 		return v.err
-	case cause != nil:
-		return ErrEarlierFailed.because(cause)
+	}
+	if behind := s.chains.behind(e); behind != nil {
+		return behind
+	}
+	switch {
 	case v.kind == redirected:
 		return s.p.follow(ctx, e)
 	case v.kind == missing && e.rerouted:

@@ -26,10 +26,20 @@
 // publish (ErrRoutingExpired) rather than write to shards that may have been
 // given up meanwhile. It resumes by itself.
 //
+// # Waiting or not
+//
+// [Producer.Publish] returns when the record is stored, and [Producer.PublishBatch] when
+// that is decided for each of its messages. [Producer.Send] returns as soon as
+// the message is taken: its [Future] tells the outcome, [Producer.SendFunc] calls back,
+// and [Producer.Flush] waits for everything. What was taken travels in pipelines, at
+// most two under way to a node at a time, each with what gathered while those before were
+// answered; there is no delay while the way is free. What is buffered is bounded:
+// when the bound is reached, Send waits.
+//
 // # What an error means
 //
-// Every error of Publish, and of each message of a batch, is a [*PublishError].
-// Its Outcome is NotApplied when the record is certainly not in the stream, and
+// Every error of Publish, and the outcome of each other message that is not
+// stored, is a [*PublishError]. Its Outcome is NotApplied when the record is certainly not in the stream, and
 // Unknown when it may be: the request left, and no answer came back. A producer
 // never sends a record again after an unknown outcome unless
 // Config.RetryUncertain says so, and it does not let the Redis client do so
@@ -40,12 +50,17 @@
 // # Order
 //
 // Two messages of one key are stored in the order in which they were published
-// when the second call starts after the first returned, or when they stand in
-// one batch in that order, as long as the shard count stays the same.
+// when the second call starts after the first returned, when they stand in
+// one batch in that order, or when Send took them in that order, as long as the
+// shard count stays the same. Between Send and the other two there is order only
+// when the future is done before the other call starts.
 //
-// In a batch the messages of one key form a chain. When one of them fails for
-// good, or its outcome is unknown, those behind it that were not sent yet are
-// not sent: they fail with ErrEarlierFailed. Messages that travel in one pipeline are
+// The messages of one key in a batch form a chain, and so do those that Send
+// has taken. When one of them fails for good, or its outcome is unknown, those
+// behind it that were not sent yet are not sent: they fail with ErrEarlierFailed. What
+// Send takes after the future of the failed message is done begins a new chain.
+//
+// Messages that travel in one pipeline are
 // already on their way together, so a server that changes its mind in the middle
 // (a failover, memory that becomes free) can refuse one message and store a later
 // one of the same key. The refused one is then never sent again, because
@@ -55,4 +70,12 @@
 // A record whose outcome is unknown can still be stored after the call returned,
 // for instance by a server that was frozen with the request in its socket, and
 // then also behind later records of its key.
+//
+// # Bounded streams
+//
+// Config.MaxStreamLength bounds the records of a shard. By default there is no
+// bound. At the bound a record is refused (ErrStreamFull), or the oldest ones
+// are dropped and counted, those apart that some consumer group had not been given:
+// nothing unread goes unseen. The decision is made where the record is stored,
+// by a script, so it holds with any number of producers.
 package producer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -78,6 +79,101 @@ func ExampleProducer_PublishBatch() {
 		}
 	}
 	log.Printf("%v; %d can be published again", err, len(again))
+}
+
+// Send returns before the message is stored. Its future tells the outcome, and
+// the messages of a key keep their order.
+func ExampleProducer_Send() {
+	var p *producer.Producer // from producer.New
+	ctx := context.Background()
+
+	var futures []*producer.Future
+	for _, body := range []string{"first", "second", "third"} {
+		// Waits only when the buffer is full.
+		f, err := p.Send(ctx, producer.Message{Key: "customer-7", Payload: []byte(body)})
+		if err != nil {
+			log.Print(err) // not taken
+			break
+		}
+		futures = append(futures, f)
+	}
+	for _, f := range futures {
+		receipt, err := f.Wait(ctx)
+		switch {
+		case errors.Is(err, producer.ErrOutcomeUnknown):
+			// Perhaps stored; those behind it with the same key were not sent.
+		case err != nil:
+			// Not stored.
+		default:
+			fmt.Println("stored as", receipt.ID)
+		}
+	}
+}
+
+// A function that is called with each outcome, and a flush at the end.
+func ExampleProducer_SendFunc() {
+	var p *producer.Producer // from producer.New
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+
+	var failed atomic.Int64
+	for i := range 100_000 {
+		m := producer.Message{Key: fmt.Sprintf("customer-%d", i%1000), Payload: []byte("body")}
+		if err := p.SendFunc(ctx, m, func(r producer.Result) {
+			if r.Err != nil {
+				failed.Add(1)
+			}
+		}); err != nil {
+			log.Print(err)
+			return
+		}
+	}
+	if err := p.Flush(ctx); err != nil {
+		log.Print(err)
+	}
+	log.Printf("%d failed", failed.Load())
+}
+
+// Shards of at most a million records: what comes when one is full is refused.
+func ExampleConfig_maxStreamLength() {
+	cfg := producer.Config{
+		Coordinators:    []string{"http://127.0.0.1:8080"},
+		Stream:          "orders",
+		Redis:           redis.UniversalOptions{Addrs: []string{"127.0.0.1:6379"}},
+		MaxStreamLength: 1_000_000,
+		WhenFull:        producer.RefuseWhenFull, // DropWhenFull removes the oldest records
+	}
+	p, err := producer.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = p.Close(context.Background()) }()
+
+	_, err = p.Publish(context.Background(), producer.Message{Key: "customer-7", Payload: []byte("body")})
+	if errors.Is(err, producer.ErrStreamFull) {
+		// Consumers are behind. Certainly not stored: slow down, or try later.
+		log.Print(err)
+	}
+	for shard, drops := range p.Stats().Dropped { // with one of the policies that drop
+		log.Printf("shard %d: %d dropped, %d of them unread", shard, drops.Records, drops.Unread)
+	}
+}
+
+// An observer of one's own measures what it wants.
+func ExampleObserver() {
+	cfg := producer.Config{Observer: &latencies{}}
+	_ = cfg
+}
+
+type latencies struct {
+	producer.NopObserver
+	slowest atomic.Int64
+}
+
+func (l *latencies) Published(e producer.PublishedEvent) {
+	if ns := e.Latency.Nanoseconds(); ns > l.slowest.Load() {
+		l.slowest.Store(ns)
+	}
 }
 
 // A Redis Cluster, and a token that renews itself.

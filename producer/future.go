@@ -68,8 +68,12 @@ func (f *Future) finish() {
 	}
 	f.mu.Unlock()
 	f.msg.Payload, f.msg.Fields = nil, nil
+}
+
+// call calls the function of SendFunc, after finish.
+func (f *Future) call() {
 	if f.callback != nil {
-		f.callback(result)
+		f.callback(f.result)
 		f.callback = nil
 	}
 }

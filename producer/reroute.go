@@ -39,9 +39,8 @@ func (s *sender) remake(ctx context.Context) {
 	s.rerouting = false
 	unrouted := s.unrouted
 	s.unrouted = nil
-	var broken chain
 	for _, e := range unrouted {
-		s.replace(e, &broken, &over)
+		s.replace(e, &over)
 	}
 	for _, t := range s.tracks {
 		s.poke(t)
@@ -62,7 +61,7 @@ func (s *sender) failAll(err *PublishError) []*entry {
 		t.drop(func(*entry) bool { return true })
 	}
 	for _, e := range over {
-		e.fail(err)
+		s.chains.fail(e, err)
 	}
 	return over
 }
@@ -86,9 +85,8 @@ func (s *sender) renewTracks(snap *snapshot) []*entry {
 			t.link.ready = nil
 			s.detach(t)
 		}
-		var broken chain
 		for _, e := range t.queue {
-			s.replace(e, &broken, &over)
+			s.replace(e, &over)
 		}
 		t.queue = nil
 	}
@@ -96,11 +94,8 @@ func (s *sender) renewTracks(snap *snapshot) []*entry {
 }
 
 // replace puts e behind what is in its track under the new routing, or into over.
-func (s *sender) replace(e *entry, broken *chain, over *[]*entry) {
-	err := broken.cause(e)
-	if err != nil {
-		err = ErrEarlierFailed.because(err)
-	}
+func (s *sender) replace(e *entry, over *[]*entry) {
+	err := s.chains.behind(e)
 	var t *track
 	if err == nil {
 		t, err = s.trackOf(e)
@@ -109,8 +104,7 @@ func (s *sender) replace(e *entry, broken *chain, over *[]*entry) {
 		err = missingError(e, nil)
 	}
 	if err != nil {
-		e.fail(err)
-		broken.add(e)
+		s.chains.fail(e, err)
 		*over = append(*over, e)
 		return
 	}
@@ -144,6 +138,7 @@ func (s *sender) findLost(ctx context.Context) {
 		for _, t := range tracks {
 			s.found(t, err, &over)
 		}
+		s.sweep(&over)
 		s.mu.Unlock()
 		s.complete(over)
 		s.mu.Lock()
@@ -161,12 +156,10 @@ func (s *sender) found(t *track, err error, over *[]*entry) {
 	if t.gone {
 		return // its messages have found their place already
 	}
-	var broken chain
 	t.drop(func(e *entry) bool {
-		why := broken.cause(e)
+		why := s.chains.behind(e)
 		switch {
 		case why != nil:
-			why = ErrEarlierFailed.because(why)
 		case e.verdict.kind != missing:
 			return false
 		case err == nil && s.rerouting:
@@ -175,8 +168,7 @@ func (s *sender) found(t *track, err error, over *[]*entry) {
 		default:
 			why = missingError(e, err)
 		}
-		e.fail(why)
-		broken.add(e)
+		s.chains.fail(e, why)
 		*over = append(*over, e)
 		return true
 	})

@@ -14,7 +14,8 @@ import (
 // Fields of m may be changed before the future is done.
 //
 // Errors: a *PublishError with the Outcome NotApplied: m was not taken, and
-// nothing behind it is affected. ErrCanceled means that ctx ended first.
+// nothing behind it is affected. ErrCanceled means that ctx ended first,
+// ErrEarlierFailed that an earlier message of its key has failed at this moment.
 func (p *Producer) Send(ctx context.Context, m Message) (*Future, error) {
 	return p.take(ctx, m, nil, true)
 }

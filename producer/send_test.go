@@ -556,3 +556,80 @@ func TestLinger(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 }
+
+// refiller sends another message of the same key while a failure is being made
+// known: after it was decided, and before the future is done.
+type refiller struct {
+	producer.NopObserver
+	send func()
+	once sync.Once
+}
+
+func (r *refiller) Failed(producer.FailedEvent) { r.once.Do(r.send) }
+
+// The chain of a key ends when the future of the message that failed is done, and
+// not a moment before: until then nobody can know.
+func TestChainEndsWithTheFuture(t *testing.T) {
+	stub := redistest.NewStub(t, func(args []string) string {
+		if args[len(args)-1] == "fails" {
+			return "-WRONGTYPE no\r\n"
+		}
+		return redistest.Bulk("1-1")
+	})
+	r := new(refiller)
+	p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.Observer = r })
+	var during, other error
+	r.send = func() {
+		_, during = p.TrySend(t.Context(), message("k", "too early"))
+		_, other = p.TrySend(t.Context(), message("other", "unaffected"))
+	}
+	again := make(chan *producer.Future, 1)
+	err := p.SendFunc(t.Context(), message("k", "fails"), func(producer.Result) {
+		f, err := p.TrySend(t.Context(), message("k", "again"))
+		if err != nil {
+			t.Error(err)
+		}
+		again <- f
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := firstOf(outcomes(t, []*producer.Future{<-again})); got != "ok" {
+		t.Error(got)
+	}
+	if err := p.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, during, producer.ErrEarlierFailed)
+	if other != nil {
+		t.Error(other)
+	}
+	if s := p.Stats(); s.Published != 2 || s.Buffered != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// A message that waits for new tracks stands behind those that are still under
+// way on the old ones.
+func TestChainOverAChangeOfTheRouting(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	stub := redistest.NewStub(t, func(args []string) string {
+		if args[len(args)-1] == "first" {
+			close(arrived)
+			<-answer
+			return ""
+		}
+		return redistest.Bulk("1-1")
+	})
+	c := newCoordinator(1)
+	p := open(t, c, stub.Addr, func(cfg *producer.Config) { cfg.RefreshInterval = 100 * time.Millisecond })
+	futures := send(t, p, message("k", "first"))
+	<-arrived
+	c.set(func(c *coordinator) { c.shards = 2 })
+	eventually(t, "the change", func() bool { return p.Stats().RoutingChanges == 1 })
+	futures = append(futures, send(t, p, message("k", "second"), message("other", "third"))...)
+	close(answer)
+	if got, want := firstOf(outcomes(t, futures)), "OUTCOME_UNKNOWN EARLIER_FAILED ok"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

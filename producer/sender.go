@@ -47,11 +47,13 @@ type sender struct {
 	resolving, refreshing bool
 	lost                  []*track
 	cohorts               cohorts
+	chains                chains
+	taken                 int // how many messages were
 }
 
 func newSender(p *Producer) *sender {
 	s := &sender{
-		p: p, links: make(map[target]*link),
+		p: p, links: make(map[target]*link), chains: make(chains),
 		room: &room{maxMessages: p.cfg.MaxBufferedMessages, maxBytes: p.cfg.MaxBufferedBytes},
 	}
 	s.quiet.L = &s.mu
@@ -70,6 +72,11 @@ func (s *sender) accept(e *entry) *PublishError {
 		return ErrClosed
 	}
 	e.queued = time.Now()
+	e.index = s.taken
+	s.taken++
+	if err := s.chains.behind(e); err != nil {
+		return err
+	}
 	if err := s.place(e); err != nil {
 		return err
 	}
@@ -184,6 +191,7 @@ func (s *sender) resolveAll(ctx context.Context) {
 			var over []*entry
 			v := judge(ctx, err, false)
 			s.trouble(t, v.err, time.Now(), &over)
+			s.sweep(&over)
 			s.mu.Unlock()
 			s.complete(over)
 			s.mu.Lock()
@@ -236,7 +244,6 @@ func (s *sender) trouble(t *track, err *PublishError, now time.Time, over *[]*en
 	}
 	t.to = redirect{}
 	s.detach(t)
-	var broken chain
 	t.drop(func(e *entry) bool {
 		since := e.queued
 		if since.Before(t.stuckSince) {
@@ -246,12 +253,11 @@ func (s *sender) trouble(t *track, err *PublishError, now time.Time, over *[]*en
 		if own == nil {
 			own = ErrRedisUnavailable.because(err)
 		}
-		switch cause := broken.cause(e); {
-		case cause != nil:
-			e.fail(ErrEarlierFailed.because(cause))
+		switch behind := s.chains.behind(e); {
+		case behind != nil:
+			s.chains.fail(e, behind)
 		case s.stopped || now.Sub(since) >= s.p.cfg.RetryFor:
-			e.fail(own)
-			broken.add(e)
+			s.chains.fail(e, own)
 		default:
 			return false
 		}
@@ -274,6 +280,24 @@ func (s *sender) trouble(t *track, err *PublishError, now time.Time, over *[]*en
 	})
 }
 
+// sweep ends what waits for new tracks behind a message that has failed.
+func (s *sender) sweep(over *[]*entry) {
+	if len(s.chains) == 0 || len(s.unrouted) == 0 {
+		return
+	}
+	kept := s.unrouted[:0]
+	for _, e := range s.unrouted {
+		if err := s.chains.behind(e); err != nil {
+			s.chains.fail(e, err)
+			*over = append(*over, e)
+			continue
+		}
+		kept = append(kept, e)
+	}
+	clear(s.unrouted[len(kept):])
+	s.unrouted = kept
+}
+
 // wake ends the rest of t.
 func (s *sender) wake(t *track) {
 	if t.timer != nil && t.timer.Stop() {
@@ -294,7 +318,15 @@ func (s *sender) complete(entries []*entry) {
 	s.room.free(len(entries), bytes)
 	for _, e := range entries {
 		s.p.finished(e)
-		e.future.finish()
+		if e.err == nil {
+			e.future.finish()
+		} else {
+			s.mu.Lock()
+			e.future.finish()
+			s.chains.told(e)
+			s.mu.Unlock()
+		}
+		e.future.call()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

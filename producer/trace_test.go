@@ -22,7 +22,6 @@ func TestTraceParent(t *testing.T) {
 			return text
 		}
 	})
-	traced := context.WithValue(t.Context(), traceKey{}, trace)
 	own := producer.Message{Key: "k", Fields: []producer.Field{{Name: producer.TraceField, Value: "mine"}}}
 	for name, publish := range map[string]func(ctx context.Context, m producer.Message) error{
 		"Publish": func(ctx context.Context, m producer.Message) error { _, err := p.Publish(ctx, m); return err },
@@ -33,23 +32,28 @@ func TestTraceParent(t *testing.T) {
 		"Send": func(ctx context.Context, m producer.Message) error {
 			f, err := p.Send(ctx, m)
 			if err == nil {
-				_, err = f.Wait(t.Context())
+				_, err = f.Wait(ctx)
 			}
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			traced := context.WithValue(t.Context(), traceKey{}, trace)
 			for _, tt := range []struct {
-				ctx  context.Context //nolint:containedctx // the case
-				m    producer.Message
-				want string
+				traced bool
+				m      producer.Message
+				want   string
 			}{
-				{traced, message("k", "x"), trace},
-				{t.Context(), message("k", "x"), ""},
-				{traced, own, "mine"},
+				{true, message("k", "x"), trace},
+				{false, message("k", "x"), ""},
+				{true, own, "mine"},
 			} {
+				ctx := t.Context()
+				if tt.traced {
+					ctx = traced
+				}
 				server.Client.XTrimMaxLen(t.Context(), "orders:0", 0)
-				if err := publish(tt.ctx, tt.m); err != nil {
+				if err := publish(ctx, tt.m); err != nil {
 					t.Fatal(err)
 				}
 				got := server.Client.XRange(t.Context(), "orders:0", "-", "+").Val()[0].Values
