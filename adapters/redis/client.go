@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -14,15 +13,10 @@ import (
 // Sentinels watch, or a Cluster; the ports are opened on it and share its
 // connections. It is safe for concurrent use.
 type Client struct {
-	cmd     *command.Client // nil on a Cluster
+	cmd     *command.Client
 	streams *command.Streams
 	cfg     Config
 }
-
-// ErrOneServer: what was asked for is kept on one server, reached by its URL,
-// and not on a Cluster or behind Sentinels.
-var ErrOneServer = errors.New("the coordinator's metadata is kept on one Redis server and not on a Cluster or behind Sentinels: " +
-	"reach a server of its own by URL, or keep the metadata in memory")
 
 // SetLibraryLogger sends what the client library says by itself to log, at level
 // Debug. The library has one logger for the whole process, which writes to
@@ -52,6 +46,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		Timeout:          cfg.Timeout,
 		Patience:         cfg.Patience,
 		PoolSize:         cfg.PoolSize,
+		WaitReplicas:     cfg.WaitReplicas,
+		WaitTimeout:      cfg.WaitTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("redis configuration: %w", err)
@@ -68,36 +64,32 @@ func (c *Client) Close() error { return c.streams.Close() }
 
 // Store opens the metadata store under the configured prefix; the first to do
 // so draws the store's id.
-// Errors: ErrOneServer.
 func (c *Client) Store(ctx context.Context) (*Store, error) {
-	if !c.cfg.oneServer() {
-		return nil, ErrOneServer
+	s := &Store{keys: layout{prefix: c.cfg.KeyPrefix}, log: c.cfg.Logger, drawn: rand.Text()}
+	if c.cfg.cluster() {
+		s.parts = s.keys.storeParts()
 	}
-	keys := layout{prefix: c.cfg.KeyPrefix}
-	drawn := rand.Text()
-	records, hasRunID, err := c.cmd.OpenRecords(ctx, keys.storeID(), drawn)
+	records, hasRunID, err := c.cmd.OpenRecords(ctx, s.storeID(s.drawn))
 	if err != nil {
 		return nil, fmt.Errorf("open the metadata store: %w", err)
 	}
 	if !hasRunID {
-		c.cfg.Logger.WarnContext(ctx, "redis does not tell its run id: a restart or failover is only noticed by what it lost; allow INFO to close this gap")
+		s.log.WarnContext(ctx, "redis does not tell its run id: a restart or failover is only noticed by what it lost; allow INFO to close this gap")
 	}
-	return &Store{cmd: records, keys: keys, log: c.cfg.Logger, drawn: drawn}, nil
+	records.Muted = s.muted
+	s.cmd = records
+	return s, nil
 }
 
 // Mutex returns the mutex under the configured prefix.
-// Errors: ErrOneServer.
-func (c *Client) Mutex() (*Mutex, error) {
-	if !c.cfg.oneServer() {
-		return nil, ErrOneServer
-	}
+func (c *Client) Mutex() *Mutex {
 	return &Mutex{
 		cmd:     c.cmd,
 		keys:    layout{prefix: c.cfg.KeyPrefix},
 		cfg:     c.cfg.Mutex,
 		timeout: c.cfg.Timeout,
 		log:     c.cfg.Logger,
-	}, nil
+	}
 }
 
 // Streams returns what creates and removes shards in this Redis.

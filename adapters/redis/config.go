@@ -19,6 +19,7 @@ const (
 	DefaultDialTimeout = 2 * time.Second
 	DefaultTimeout     = 3 * time.Second
 	DefaultPatience    = 5 * time.Second
+	DefaultWaitTimeout = time.Second
 
 	DefaultMutexTTL            = 30 * time.Second
 	DefaultMutexAcquireTimeout = 5 * time.Second
@@ -32,6 +33,7 @@ const (
 	maxTimeout        = time.Minute
 	maxPoolSize       = 10_000
 	maxAddrs          = 1_000
+	maxWaitReplicas   = 100
 	// minMutexTTL leaves room for renewals, a third of it apart, that take as
 	// long as calls do on a busy server.
 	minMutexTTL           = 100 * time.Millisecond
@@ -93,11 +95,23 @@ type Config struct {
 	// Defaults to 10 for each CPU.
 	PoolSize int
 
+	// WaitReplicas is how many replicas must have what the store writes, or reads of
+	// what others wrote, before it is answered. One that too few have is an unknown
+	// outcome. So whoever reaches only a master that was cut off from its replicas
+	// is not answered, as another one may have taken its place.
+	//
+	// Defaults to 0: none, a write is answered when the master has it.
+	WaitReplicas int
+	// WaitTimeout is how long the replicas are waited for; less than Timeout.
+	//
+	// Defaults to 1 s, or half of Timeout if that is shorter.
+	WaitTimeout time.Duration
+
 	// Mutex are the settings of the mutex.
 	Mutex MutexConfig
 
 	// Logger hears of what no caller can be told: a mutex that was lost, names
-	// that stay in an index.
+	// that stay in an index, changes that cannot be announced.
 	//
 	// Defaults to none.
 	Logger *slog.Logger
@@ -134,6 +148,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.DialTimeout, DefaultDialTimeout)
 	setDefault(&c.Timeout, DefaultTimeout)
 	setDefault(&c.Patience, DefaultPatience)
+	setDefault(&c.WaitTimeout, min(DefaultWaitTimeout, c.Timeout/2))
 	setDefault(&c.Mutex.TTL, DefaultMutexTTL)
 	setDefault(&c.Mutex.AcquireTimeout, DefaultMutexAcquireTimeout)
 	setDefault(&c.Mutex.RetryInterval, DefaultMutexRetryInterval)
@@ -172,14 +187,20 @@ func (c Config) validate() error {
 	if c.PoolSize < 0 || c.PoolSize > maxPoolSize {
 		complain("PoolSize is %d, must be between 1 and %d, or 0 for the default", c.PoolSize, maxPoolSize)
 	}
+	if c.WaitReplicas < 0 || c.WaitReplicas > maxWaitReplicas {
+		complain("WaitReplicas is %d, must be between 0 and %d", c.WaitReplicas, maxWaitReplicas)
+	}
+	if c.WaitTimeout < time.Millisecond || c.WaitTimeout >= c.Timeout {
+		complain("WaitTimeout is %s, must be at least 1ms and less than Timeout (%s)", c.WaitTimeout, c.Timeout)
+	}
 	bound("Mutex.TTL", c.Mutex.TTL, minMutexTTL, maxMutexTTL)
 	bound("Mutex.AcquireTimeout", c.Mutex.AcquireTimeout, minTimeout, maxMutexTTL)
 	bound("Mutex.RetryInterval", c.Mutex.RetryInterval, minMutexRetryInterval, maxTimeout)
 	return errors.Join(bad...)
 }
 
-// oneServer reports whether a server is reached by its URL.
-func (c Config) oneServer() bool { return len(c.Addrs) == 0 }
+// cluster reports whether the servers are those of a Redis Cluster.
+func (c Config) cluster() bool { return len(c.Addrs) > 0 && c.MasterName == "" }
 
 // validateServers checks what says where the servers are.
 func (c Config) validateServers(complain func(format string, args ...any)) {

@@ -44,11 +44,7 @@ func openStore(tb testing.TB, cfg redis.Config) *redis.Store {
 
 func openMutex(tb testing.TB, cfg redis.Config) *redis.Mutex {
 	tb.Helper()
-	m, err := open(tb, cfg).Mutex()
-	if err != nil {
-		tb.Fatalf("open the mutex: %v", err)
-	}
-	return m
+	return open(tb, cfg).Mutex()
 }
 
 // raw returns a client of the test's own, to look at the keys with.
@@ -68,18 +64,34 @@ var prefixes atomic.Int64
 // freshPrefix returns a key prefix under which there is nothing.
 func freshPrefix() string { return fmt.Sprintf("test-%d", prefixes.Add(1)) }
 
-// suites runs the conformance suites against one server.
-func suites(t *testing.T, url string) {
+// metadataSuites runs the suites of what the coordinator keeps.
+func metadataSuites(t *testing.T, cfg redis.Config) {
 	t.Run("Store", func(t *testing.T) {
 		porttest.Store(t, func(t *testing.T) port.Store {
-			return openStore(t, redis.Config{URL: url, KeyPrefix: freshPrefix()})
+			cfg := cfg
+			cfg.KeyPrefix = freshPrefix()
+			return openStore(t, cfg)
+		})
+	})
+	t.Run("Signal", func(t *testing.T) {
+		porttest.Signal(t, func(t *testing.T) (a, b porttest.SignalStore) {
+			cfg := cfg
+			cfg.KeyPrefix = freshPrefix()
+			return openStore(t, cfg), openStore(t, cfg)
 		})
 	})
 	t.Run("Mutex", func(t *testing.T) {
 		porttest.Mutex(t, func(t *testing.T) port.Mutex {
-			return openMutex(t, redis.Config{URL: url, KeyPrefix: freshPrefix()})
+			cfg := cfg
+			cfg.KeyPrefix = freshPrefix()
+			return openMutex(t, cfg)
 		})
 	})
+}
+
+// suites runs the conformance suites against one server.
+func suites(t *testing.T, url string) {
+	metadataSuites(t, redis.Config{URL: url})
 	t.Run("Streams", func(t *testing.T) {
 		c := raw(t, url)
 		porttest.Streams(t, func(t *testing.T) porttest.Redis {

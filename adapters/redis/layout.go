@@ -1,10 +1,13 @@
 package redis
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/command"
 	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/core/routing"
 )
 
 // layout makes and reads the names of keys; the package comment shows them.
@@ -45,6 +48,34 @@ func (l layout) streamMutex(prefix string) string { return l.prefix + ":{" + pre
 func (l layout) groups() string                   { return l.prefix + ":groups" }
 func (l layout) streams() string                  { return l.prefix + ":streams" }
 func (l layout) storeID() string                  { return l.prefix + ":store-id" }
+func (l layout) changes() string                  { return l.prefix + ":changes" }
+
+// parts is how many keys show that no server of a Cluster was emptied, each in a
+// slot range of its own: a master with twice that many slots in a row holds one.
+const parts = 64
+
+// partTags are hash tags, the i-th with a slot in the i-th range.
+var partTags = sync.OnceValue(func() []string {
+	const slots = 16384 / parts
+	tags := make([]string, parts)
+	for i := range tags {
+		for k := 0; ; k++ {
+			tags[i] = fmt.Sprintf("%d.%d", i, k)
+			if routing.Slot(tags[i])/slots == i {
+				break
+			}
+		}
+	}
+	return tags
+})
+
+func (l layout) storeParts() []string {
+	keys := make([]string, parts)
+	for i, tag := range partTags() {
+		keys[i] = l.prefix + ":{" + tag + "}:store-part"
+	}
+	return keys
+}
 
 // tag returns what stands in the braces of a key of ours.
 func (l layout) tag(key, suffix string) (tag string, ok bool) {

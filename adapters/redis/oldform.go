@@ -112,6 +112,7 @@ func (s *Store) move(ctx context.Context, from command.GroupKeys, key port.Group
 		if _, err := s.cmd.CreateHash(ctx, to.Metadata, fields); err != nil {
 			return err
 		}
+		s.indexAgain(ctx, s.keys.groups(), to.Metadata)
 	}
 	s.log.InfoContext(ctx, "moved a group from a key of the old form", "stream", key.Stream, "group", key.Group, "from", from.Metadata, "to", to.Metadata)
 	return s.dropOld(ctx, from)
@@ -141,7 +142,7 @@ func (s *Store) dropOld(ctx context.Context, keys command.GroupKeys) error {
 		return err
 	}
 	if r.Version.Revision != 0 && r.Version.Nonce == "" {
-		err := s.cmd.DeleteGroup(ctx, keys, r.Version)
+		err := s.cmd.DeleteGroup(ctx, keys, r.Version, command.Announcement{})
 		if err != nil && !errors.Is(err, port.ErrConflict) {
 			return err
 		}

@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +17,6 @@ func TestSentinel(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t)
 	client := open(t, redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: w.Name, Patience: 30 * time.Second})
-	if _, err := client.Store(t.Context()); !errors.Is(err, redis.ErrOneServer) {
-		t.Errorf("store: %v", err)
-	}
 	s := client.Streams()
 	p := port.Provision{Prefix: "orders", End: 3, Groups: []string{"g"}, Start: protocol.StartEarliest}
 	if err := s.Provision(t.Context(), p); err != nil {

@@ -30,6 +30,8 @@ type Store struct {
 	keys layout
 	log  *slog.Logger
 
+	// parts show on a Cluster that no server was emptied.
+	parts []string
 	// drawn is the id that this store would give, or has given and not told yet.
 	mu    sync.Mutex
 	drawn string
@@ -51,7 +53,7 @@ func (s *Store) LoadGroup(ctx context.Context, key port.GroupKey, known port.Ver
 	return r, nil
 }
 
-// SaveGroup implements port.Store. It takes one round trip, and two for the
+// SaveGroup implements port.Store. It takes one round trip, and three for the
 // first save of a group.
 func (s *Store) SaveGroup(ctx context.Context, key port.GroupKey, save port.GroupSave) (port.Version, error) {
 	keys := s.keys.group(key)
@@ -63,10 +65,13 @@ func (s *Store) SaveGroup(ctx context.Context, key port.GroupKey, save port.Grou
 	}
 	var v port.Version
 	if err == nil {
-		v, err = s.cmd.SaveGroup(ctx, keys, save)
+		v, err = s.cmd.SaveGroup(ctx, keys, save, s.announce(keys, save.Expected.Revision+1, save.Nonce))
 	}
 	if err != nil {
 		return port.Version{}, failed("save group", key.String(), err)
+	}
+	if save.Expected.Revision == 0 {
+		s.indexAgain(ctx, s.keys.groups(), keys.Metadata)
 	}
 	return v, nil
 }
@@ -87,7 +92,7 @@ func (s *Store) DeleteGroup(ctx context.Context, key port.GroupKey, expected por
 	keys := s.keys.group(key)
 	err := s.removeOld(ctx, key)
 	if err == nil {
-		err = s.cmd.DeleteGroup(ctx, keys, expected)
+		err = s.cmd.DeleteGroup(ctx, keys, expected, s.announce(keys, 0, ""))
 	}
 	if err != nil {
 		return failed("delete group", key.String(), err)
@@ -152,7 +157,7 @@ func (s *Store) LoadStream(ctx context.Context, prefix string) (port.Record, err
 	return r, nil
 }
 
-// SaveStream implements port.Store. It takes one round trip, and two for the
+// SaveStream implements port.Store. It takes one round trip, and three for the
 // first save of a stream.
 func (s *Store) SaveStream(ctx context.Context, prefix string, save port.StreamSave) (port.Version, error) {
 	key := s.keys.stream(prefix)
@@ -166,6 +171,9 @@ func (s *Store) SaveStream(ctx context.Context, prefix string, save port.StreamS
 	}
 	if err != nil {
 		return port.Version{}, failed("save stream", prefix, err)
+	}
+	if save.Expected.Revision == 0 {
+		s.indexAgain(ctx, s.keys.streams(), key)
 	}
 	return v, nil
 }
@@ -199,11 +207,12 @@ func (s *Store) ListStreams(ctx context.Context) ([]string, error) {
 	return list, nil
 }
 
-// Identity implements port.Store.
+// Identity implements port.Store. On a Cluster, the store counts as emptied when one
+// of the servers was.
 func (s *Store) Identity(ctx context.Context) (id string, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, err = s.cmd.StoreID(ctx, s.keys.storeID(), s.drawn)
+	id, err = s.cmd.StoreID(ctx, s.storeID(s.drawn))
 	if err != nil {
 		return "", false, failed("identify", "the metadata store", err)
 	}
@@ -214,9 +223,14 @@ func (s *Store) Identity(ctx context.Context) (id string, fresh bool, err error)
 	return id, fresh, nil
 }
 
-// Ping implements port.Store.
+func (s *Store) storeID(drawn string) command.StoreID {
+	return command.StoreID{Key: s.keys.storeID(), Parts: s.parts, Drawn: drawn}
+}
+
+// Ping implements port.Store. On a Cluster it reaches the server that holds the
+// store's id.
 func (s *Store) Ping(ctx context.Context) (string, error) {
-	instance, err := s.cmd.Instance(ctx)
+	instance, err := s.cmd.Instance(ctx, s.keys.storeID())
 	if err != nil {
 		return "", failed("reach", "the metadata store", err)
 	}
@@ -238,6 +252,14 @@ func (s *Store) indexed(ctx context.Context, set string) ([]string, []command.Pr
 func (s *Store) unindex(ctx context.Context, set, key string) {
 	if err := s.cmd.Unindex(ctx, set, key); err != nil {
 		s.log.WarnContext(ctx, "a deleted record's name may stay in the index", "index", set, "key", key, "err", err)
+	}
+}
+
+// indexAgain adds the name of a record that was just created once more: before the
+// creation, somebody may have taken it for the name of a record that is gone.
+func (s *Store) indexAgain(ctx context.Context, set, key string) {
+	if err := s.cmd.Index(ctx, set, key); err != nil {
+		s.log.WarnContext(ctx, "a new record's name may be missing in the index: repair it if it is", "index", set, "key", key, "err", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"testing"
 
+	"github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/redistest"
 )
 
@@ -15,4 +16,10 @@ func TestOnRedis(t *testing.T) {
 func TestOnMiniredis(t *testing.T) {
 	t.Parallel()
 	suites(t, startMini(t))
+}
+
+// TestMetadataOnCluster: three masters with a replica each.
+func TestMetadataOnCluster(t *testing.T) {
+	t.Parallel()
+	metadataSuites(t, redis.Config{Addrs: redistest.StartCluster(t, 3, true).Addrs()})
 }

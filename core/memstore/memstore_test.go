@@ -13,6 +13,13 @@ func TestStore(t *testing.T) {
 	porttest.Store(t, func(*testing.T) port.Store { return memstore.New() })
 }
 
+func TestSignal(t *testing.T) {
+	porttest.Signal(t, func(*testing.T) (a, b porttest.SignalStore) {
+		s := memstore.New()
+		return s, s
+	})
+}
+
 func TestMutex(t *testing.T) {
 	porttest.Mutex(t, func(*testing.T) port.Mutex { return new(memstore.Mutex) })
 }

@@ -31,6 +31,8 @@ type Store struct {
 	mu      sync.Mutex
 	groups  map[port.GroupKey]*group
 	streams map[string]*record
+
+	watchers map[*watcher]struct{}
 }
 
 var _ port.Store = (*Store)(nil)
@@ -54,6 +56,7 @@ func New() *Store {
 		instance: rand.Text(),
 		groups:   make(map[port.GroupKey]*group),
 		streams:  make(map[string]*record),
+		watchers: make(map[*watcher]struct{}),
 	}
 }
 
@@ -92,6 +95,7 @@ func (s *Store) SaveGroup(ctx context.Context, key port.GroupKey, save port.Grou
 		delete(g.stamps, life)
 		delete(g.reports, life)
 	}
+	s.tell(port.Change{Key: key, Revision: g.revision, Nonce: g.nonce})
 	return s.version(&g.record), nil
 }
 
@@ -122,6 +126,7 @@ func (s *Store) DeleteGroup(ctx context.Context, key port.GroupKey, expected por
 		return port.ErrConflict
 	}
 	delete(s.groups, key)
+	s.tell(port.Change{Key: key})
 	return nil
 }
 
@@ -229,6 +234,9 @@ func (s *Store) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id = ""
+	for key := range s.groups {
+		s.tell(port.Change{Key: key})
+	}
 	clear(s.groups)
 	clear(s.streams)
 }

@@ -22,7 +22,8 @@ func (k GroupKey) String() string { return k.Stream + "/" + k.Group }
 // one that answers. An empty Instance is any instance.
 type Version struct {
 	// Instance is the instance of the store that answered: another one answers
-	// after a restart or a failover, and it may have lost the last writes.
+	// after a restart or a failover, and it may have lost the last writes. In a store
+	// of several servers it is that of the server that holds the record.
 	Instance string
 	// Revision counts the writes of the record, from 1.
 	Revision int64
@@ -159,8 +160,10 @@ type Store interface {
 	// Identity returns the id of the store as a whole, and draws one where there
 	// is none. fresh is true when this store has drawn it since it was opened and
 	// says so for the first time: then the store was empty, or was emptied. An id
-	// that changes while the program runs means that everything was lost.
+	// that changes while the program runs means that everything was lost, or, in a
+	// store of several servers, what one of them held.
 	Identity(ctx context.Context) (id string, fresh bool, err error)
-	// Ping reaches the store and returns its instance.
+	// Ping reaches the store and returns its instance; of a store of several servers,
+	// one of them.
 	Ping(ctx context.Context) (instance string, err error)
 }

@@ -58,9 +58,7 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 			return err
 		}
 		if cfg.Coordination.StateMutex.Enabled {
-			if p.ports.Mutex, err = client.Mutex(); err != nil {
-				return err
-			}
+			p.ports.Mutex = client.Mutex()
 		}
 		shared = client
 	}

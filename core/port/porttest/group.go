@@ -11,7 +11,7 @@ import (
 )
 
 func testAbsentGroup(t *testing.T, s port.Store) {
-	here := instance(t, s)
+	here := instanceOf(t, s, orders)
 	for _, known := range []port.Version{{}, {Instance: here}, {Instance: here, Revision: 3, Nonce: nonce()}} {
 		r, err := s.LoadGroup(t.Context(), orders, known)
 		if err != nil {
@@ -39,7 +39,7 @@ func testAbsentGroup(t *testing.T, s port.Store) {
 
 func testCreateGroup(t *testing.T, s port.Store) {
 	v := save(t, s, orders, port.GroupSave{
-		Expected: port.Version{Instance: instance(t, s)},
+		Expected: port.Version{Instance: instanceOf(t, s, orders)},
 		Relied:   []port.Stamp{{Life: "a"}},
 		Body:     body("one"),
 		Stamps:   []port.Stamp{{Life: "a", Value: "1"}},

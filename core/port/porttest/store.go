@@ -22,6 +22,7 @@ func Store(t *testing.T, open func(t *testing.T) port.Store) {
 		run  func(*testing.T, port.Store)
 	}{
 		{"Identity", testIdentity},
+		{"Ping", testPing},
 		{"AbsentGroup", testAbsentGroup},
 		{"CreateGroup", testCreateGroup},
 		{"CreateGroupOnce", testCreateGroupOnce},
@@ -114,8 +115,8 @@ func save(t *testing.T, s port.Store, key port.GroupKey, g port.GroupSave) port.
 	if err != nil {
 		t.Fatalf("save group %q at %+v: %v", key, g.Expected, err)
 	}
-	want := port.Version{Instance: instance(t, s), Revision: g.Expected.Revision + 1, Nonce: g.Nonce}
-	if v != want {
+	want := port.Version{Instance: v.Instance, Revision: g.Expected.Revision + 1, Nonce: g.Nonce}
+	if v != want || v.Instance == "" {
 		t.Fatalf("save group %q: version %+v, want %+v", key, v, want)
 	}
 	return v
@@ -128,8 +129,8 @@ func saveStream(t *testing.T, s port.Store, prefix string, expected port.Version
 	if err != nil {
 		t.Fatalf("save stream %q at %+v: %v", prefix, expected, err)
 	}
-	want := port.Version{Instance: instance(t, s), Revision: expected.Revision + 1, Nonce: n}
-	if v != want {
+	want := port.Version{Instance: v.Instance, Revision: expected.Revision + 1, Nonce: n}
+	if v != want || v.Instance == "" {
 		t.Fatalf("save stream %q: version %+v, want %+v", prefix, v, want)
 	}
 	return v
@@ -144,16 +145,24 @@ func loadStream(t *testing.T, s port.Store, prefix string) port.Record {
 	return r
 }
 
-func instance(t *testing.T, s port.Store) string {
+// instanceOf returns the instance that answers for a group.
+func instanceOf(t *testing.T, s port.Store, key port.GroupKey) string {
 	t.Helper()
-	id, err := s.Ping(t.Context())
-	if err != nil {
-		t.Fatalf("ping: %v", err)
+	return named(t, look(t, s, key).record)
+}
+
+// streamInstance returns the instance that answers for a stream.
+func streamInstance(t *testing.T, s port.Store, prefix string) string {
+	t.Helper()
+	return named(t, loadStream(t, s, prefix))
+}
+
+func named(t *testing.T, r port.Record) string {
+	t.Helper()
+	if r.Version.Instance == "" {
+		t.Fatal("load: the store has no instance")
 	}
-	if id == "" {
-		t.Fatal("ping: the store has no instance")
-	}
-	return id
+	return r.Version.Instance
 }
 
 func listGroups(t *testing.T, s port.Store) []port.GroupKey {
@@ -237,6 +246,21 @@ func oneWinner(t *testing.T, errs []error) int {
 }
 
 func body(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
+
+// testPing: the store that is there names an instance, always the same.
+func testPing(t *testing.T, s port.Store) {
+	var names []string
+	for range 2 {
+		name, err := s.Ping(t.Context())
+		if err != nil || name == "" {
+			t.Fatalf("ping: instance %q, %v", name, err)
+		}
+		names = append(names, name)
+	}
+	if names[0] != names[1] {
+		t.Errorf("ping: instance %q, then %q", names[0], names[1])
+	}
+}
 
 // testIdentity: an empty store is fresh once, and keeps its id.
 func testIdentity(t *testing.T, s port.Store) {

@@ -9,7 +9,7 @@ import (
 )
 
 func testAbsentStream(t *testing.T, s port.Store) {
-	here := instance(t, s)
+	here := streamInstance(t, s, "orders")
 	if r := loadStream(t, s, "orders"); !sameRecord(r, port.Record{Version: port.Version{Instance: here}}) {
 		t.Errorf("load: got %+v", r)
 	}

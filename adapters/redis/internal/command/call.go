@@ -18,6 +18,10 @@ type call struct {
 	once bool
 	// needs are the commands inside a script, as rules of an ACL.
 	needs string
+	// script is what args carry out by its digest, nil for a plain command.
+	script *script
+	// replicas are to have it before it counts as carried out.
+	replicas replicas
 
 	reply any
 	err   error
@@ -38,6 +42,8 @@ const (
 	settled verdict = iota
 	// redirected: not carried out, the server at addr is to be asked.
 	redirected
+	// taught: not carried out, the server has to be sent the text of the script.
+	taught
 	// passing: not carried out, or it may be carried out again, and a while later
 	// the answer will be another one.
 	passing
@@ -50,8 +56,12 @@ var passingCodes = []string{"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "M
 // judge says what to do about the outcome of an attempt. movable tells that
 // another server may take over from the one that was asked.
 func (c *call) judge(movable bool) verdict {
+	if c.script != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") {
+		c.args[0], c.args[1] = "eval", c.script.text
+		return taught
+	}
 	c.addr, c.ask = "", false
-	if c.err == nil || errors.Is(c.err, redis.Nil) {
+	if c.err == nil || errors.Is(c.err, redis.Nil) || errors.Is(c.err, errFewReplicas) {
 		return settled
 	}
 	if !answered(c.err) {
@@ -112,6 +122,9 @@ func (c *call) missingRule() string {
 	}
 	if forbiddenKey.MatchString(text) {
 		prefix := c.key[:strings.LastIndexByte(c.key, ':')+1]
+		if tag := strings.Index(c.key, ":{"); tag >= 0 {
+			prefix = c.key[:tag+1] // all keys of a store, not those of one group
+		}
 		return "~" + globs.Replace(prefix) + "*"
 	}
 	return ""

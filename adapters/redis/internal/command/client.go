@@ -41,16 +41,22 @@ type Options struct {
 	// PoolSize is the number of connections to a server; 0 leaves it to the client
 	// library.
 	PoolSize int
+	// WaitReplicas is how many replicas must have what the store writes, and
+	// WaitTimeout how long that is waited for.
+	WaitReplicas int
+	WaitTimeout  time.Duration
 }
 
-// Client sends commands to one server. It is safe for concurrent use.
+// Client sends the commands of the store and the mutex, each to the server that
+// holds its key. It is safe for concurrent use.
 type Client struct {
-	rdb *redis.Client
+	nodes *nodes
+	// replicas are to have what the store writes.
+	replicas replicas
 }
 
-// Open returns clients without connecting: for one server, which is nil with a
-// Cluster, and for the keys of streams, wherever they are. Closing the latter
-// closes both.
+// Open returns clients without connecting: for the keys of the store, and for
+// those of streams, wherever they are. Closing the latter closes both.
 func Open(o *Options) (*Client, *Streams, error) {
 	opts := &redis.Options{DB: o.Database}
 	if len(o.Addrs) == 0 {
@@ -71,11 +77,7 @@ func Open(o *Options) (*Client, *Streams, error) {
 		n.movable = true
 		n.cluster = redis.NewClusterClient(o.cluster(opts))
 	}
-	streams := &Streams{nodes: n}
-	if n.cluster != nil {
-		return nil, streams, nil
-	}
-	return &Client{rdb: n.single}, streams, nil
+	return &Client{nodes: n, replicas: replicas{o.WaitReplicas, o.WaitTimeout}}, &Streams{nodes: n}, nil
 }
 
 func parseURL(text string) (*redis.Options, error) {
@@ -139,18 +141,59 @@ func (o *Options) cluster(opts *redis.Options) *redis.ClusterOptions {
 	}
 }
 
-// run carries a script out, which may write. The server is given the text of
-// a script only when it does not know it: that refusal is certain, so sending
-// it again is safe.
-func (c *Client) run(ctx context.Context, s *redis.Script, keys []string, args ...any) (any, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+// storePatience is how long a call of the store or the mutex waits while its
+// server carries nothing out. It is short: the caller tells its clients to ask
+// again, and some of what it was asked is too old by then.
+const storePatience = time.Second
+
+// one carries out one call. A reply of nil is no error.
+func (c *Client) one(ctx context.Context, one *call) (any, error) {
+	if err := c.nodes.runFor(ctx, storePatience, []*call{one}); err != nil {
+		return nil, err
 	}
-	reply, err := s.Run(ctx, c.rdb, keys, args...).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
+	return one.reply, c.nodes.outcome(ctx, one)
+}
+
+// command carries out a command on key that can be repeated without harm.
+func (c *Client) command(ctx context.Context, key string, args ...any) (any, error) {
+	return c.one(ctx, &call{key: key, args: args})
+}
+
+// read carries out a script that writes nothing.
+func (c *Client) read(ctx context.Context, s *script, keys []string, args ...any) (any, error) {
+	return c.one(ctx, s.call(keys, args))
+}
+
+// write carries out a script that must not be carried out twice: after a lost
+// answer it is not known whether it was.
+func (c *Client) write(ctx context.Context, s *script, keys []string, args ...any) (any, error) {
+	one := s.call(keys, args)
+	one.once = true
+	return c.one(ctx, one)
+}
+
+// keep is write, of what has to outlive the server.
+func (c *Client) keep(ctx context.Context, s *script, keys []string, args ...any) (any, error) {
+	one := s.call(keys, args)
+	one.once, one.replicas = true, c.replicas
+	return c.one(ctx, one)
+}
+
+// each carries out one call on each of n keys, and returns the first error.
+func (c *Client) each(ctx context.Context, n int, command func(i int) *call) ([]*call, error) {
+	calls := make([]*call, n)
+	for i := range calls {
+		calls[i] = command(i)
 	}
-	return reply, failed(ctx, err)
+	if err := c.nodes.runFor(ctx, storePatience, calls); err != nil {
+		return nil, err
+	}
+	for _, one := range calls {
+		if err := c.nodes.outcome(ctx, one); err != nil {
+			return nil, err
+		}
+	}
+	return calls, nil
 }
 
 // failed words an error: what became of a command that was not answered, and
@@ -159,7 +202,7 @@ func failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if !answered(err) {
+	if !answered(err) && !errors.Is(err, errFewReplicas) {
 		err = fmt.Errorf("no answer from Redis: %w", firstOf(err))
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {

@@ -2,45 +2,44 @@ package command
 
 import (
 	"context"
-	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// pipelineSize bounds the commands that are sent before their replies are read.
-const pipelineSize = 500
+const (
+	// pipelineSize bounds the commands that are sent before their replies are read.
+	pipelineSize = 500
+	// scanCount is how many keys a server looks at for one answer to SCAN.
+	scanCount = 1000
+)
 
 // Index adds a member to an index set.
 func (c *Client) Index(ctx context.Context, set, member string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return failed(ctx, c.rdb.SAdd(ctx, set, member).Err())
+	_, err := c.command(ctx, set, "sadd", set, member)
+	return err
 }
 
-// Unindex removes from an index set the name of a key that was deleted. Between
-// the two, somebody may have created it again: then it is put back.
+// Unindex removes from an index set the name of a key that does not exist.
+// Between the two, somebody may have created it: then it is put back. (Whoever
+// creates a key adds its name before and after.)
 func (c *Client) Unindex(ctx context.Context, set, key string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if _, err := c.command(ctx, set, "srem", set, key); err != nil {
+		return err
 	}
-	if err := c.rdb.SRem(ctx, set, key).Err(); err != nil {
-		return failed(ctx, err)
-	}
-	n, err := c.rdb.Exists(ctx, key).Result()
-	if err != nil || n == 0 {
-		return failed(ctx, err)
+	n, err := c.command(ctx, key, "exists", key)
+	if err != nil || n == int64(0) {
+		return err
 	}
 	return c.Index(ctx, set, key)
 }
 
 // Indexed returns the members of an index set, in no order.
 func (c *Client) Indexed(ctx context.Context, set string) ([]string, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	reply, err := c.command(ctx, set, "smembers", set)
+	if err != nil {
+		return nil, err
 	}
-	members, err := c.rdb.SMembers(ctx, set).Result()
-	return members, failed(ctx, err)
+	return texts(reply)
 }
 
 // Presence tells of a key whether it exists, and whether it is a hash with a
@@ -51,56 +50,89 @@ type Presence struct {
 
 // Presences looks at many keys, each by itself.
 func (c *Client) Presences(ctx context.Context, keys []string) ([]Presence, error) {
-	found := make([]Presence, len(keys))
-	exists := make([]*redis.IntCmd, len(keys))
-	nonces := make([]*redis.BoolCmd, len(keys))
-	err := c.pipelined(ctx, len(keys), pipelineSize/2, func(p redis.Pipeliner, i int) {
-		exists[i] = p.Exists(ctx, keys[i])
-		nonces[i] = p.HExists(ctx, keys[i], "nonce")
-	})
-	if err != nil {
+	calls := make([]*call, 2*len(keys))
+	for i, key := range keys {
+		calls[2*i] = &call{key: key, args: []any{"exists", key}}
+		calls[2*i+1] = &call{key: key, args: []any{"hexists", key, "nonce"}}
+	}
+	if err := c.nodes.runFor(ctx, storePatience, calls); err != nil {
 		return nil, err
 	}
+	found := make([]Presence, len(keys))
 	for i := range keys {
-		n, err := exists[i].Result()
-		if err != nil {
-			return nil, failed(ctx, err)
+		exists, has := calls[2*i], calls[2*i+1]
+		if err := c.nodes.outcome(ctx, exists); err != nil {
+			return nil, err
 		}
-		has, err := nonces[i].Result()
-		if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-			return nil, failed(ctx, err)
+		if err := c.nodes.outcome(ctx, has); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil, err
 		}
-		found[i] = Presence{Exists: n == 1, HasNonce: has}
+		found[i] = Presence{Exists: exists.reply == int64(1), HasNonce: has.reply == int64(1)}
 	}
 	return found, nil
 }
 
-// pipelined lets add put the commands of 0 ≤ i < n into pipelines, chunk at a
-// time. The error is that of a pipeline that was not answered; the answers are
-// in the commands.
-func (c *Client) pipelined(ctx context.Context, n, chunk int, add func(p redis.Pipeliner, i int)) error {
-	for from := 0; from < n; from += chunk {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		p := c.rdb.Pipeline()
-		for i := from; i < min(from+chunk, n); i++ {
-			add(p, i)
-		}
-		if _, err := p.Exec(ctx); err != nil && !answered(err) && !errors.Is(err, redis.Nil) {
-			return failed(ctx, err)
+// Scan returns the keys that begin and end like this, of all servers. A key that
+// moves from one server to another meanwhile may be missing.
+func (c *Client) Scan(ctx context.Context, begin, end string) ([]string, error) {
+	pattern := globs.Replace(begin) + "*" + globs.Replace(end)
+	servers, err := c.nodes.masters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]struct{}{} // SCAN may name a key twice
+	for _, server := range servers {
+		for cursor := uint64(0); ; {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			var keys []string
+			if keys, cursor, err = server.Scan(ctx, cursor, pattern, scanCount).Result(); err != nil {
+				return nil, failed(ctx, err)
+			}
+			for _, key := range keys {
+				found[key] = struct{}{}
+			}
+			if cursor == 0 {
+				break
+			}
 		}
 	}
-	return nil
+	list := make([]string, 0, len(found))
+	for key := range found {
+		list = append(list, key)
+	}
+	return list, nil
 }
 
 // ReadHash returns all fields of a hash, none where there is no such key.
 func (c *Client) ReadHash(ctx context.Context, key string) (map[string]string, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	reply, err := c.command(ctx, key, "hgetall", key)
+	if err != nil {
+		return nil, err
 	}
-	fields, err := c.rdb.HGetAll(ctx, key).Result()
-	return fields, failed(ctx, err)
+	fields := map[string]string{}
+	switch all := reply.(type) {
+	case map[any]any: // RESP 3
+		for field, value := range all {
+			f, ok1 := field.(string)
+			v, ok2 := value.(string)
+			if !ok1 || !ok2 {
+				return nil, errReply(value)
+			}
+			fields[f] = v
+		}
+		return fields, nil
+	default:
+		flat, err := texts(reply)
+		if err != nil || len(flat)%2 != 0 {
+			return nil, errReply(reply)
+		}
+		for i := 0; i < len(flat); i += 2 {
+			fields[flat[i]] = flat[i+1]
+		}
+		return fields, nil
+	}
 }
 
 // CreateHash writes a hash where there is no such key, and reports whether it
@@ -110,6 +142,24 @@ func (c *Client) CreateHash(ctx context.Context, key string, fields map[string]s
 	for field, value := range fields {
 		args = append(args, field, value)
 	}
-	reply, err := c.run(ctx, hashCreate, []string{key}, args...)
+	reply, err := c.keep(ctx, hashCreate, []string{key}, args...)
 	return reply == int64(1), err
+}
+
+// texts reads a list of texts, in RESP 2 or 3.
+func texts(reply any) ([]string, error) {
+	if reply == nil {
+		return nil, nil
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, errReply(reply)
+	}
+	out := make([]string, len(list))
+	for i, one := range list {
+		if out[i], ok = one.(string); !ok {
+			return nil, errReply(one)
+		}
+	}
+	return out, nil
 }

@@ -51,35 +51,63 @@ func (n *nodes) close() error {
 	return n.cluster.Close()
 }
 
+// masters returns the clients of all servers that hold keys.
+func (n *nodes) masters(ctx context.Context) ([]*redis.Client, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if n.cluster == nil {
+		return []*redis.Client{n.single}, nil
+	}
+	var mu sync.Mutex // ForEachMaster calls back from a goroutine per server
+	var list []*redis.Client
+	err := n.cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, c)
+		return nil
+	})
+	if err == nil && len(list) == 0 {
+		err = errNoServer
+	}
+	return list, failed(ctx, err)
+}
+
 // run carries calls out, each by itself and in no order; what became of them is
 // in them. States in which a server carries nothing out are waited out while ctx
 // lasts, and no longer than patience.
 // Errors: the cause of a context that ended before.
 func (n *nodes) run(ctx context.Context, calls []*call) error {
+	return n.runFor(ctx, n.patience, calls)
+}
+
+// runFor is run with a patience of its own.
+func (n *nodes) runFor(ctx context.Context, patience time.Duration, calls []*call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	extra := &redirects{options: n.options, clients: map[string]*redis.Client{}}
+	extra := &redirects{options: n.options}
 	defer extra.close()
-	deadline := time.Now().Add(n.patience)
+	deadline := time.Now().Add(patience)
 	pause := firstPause
 	for attempt := 0; len(calls) > 0; attempt++ {
 		n.attempt(ctx, calls, extra)
 		var open []*call
-		waits := attempt >= quickRedirects
+		waits, moves := attempt >= quickRedirects, false
 		for _, c := range calls {
 			v := c.judge(n.movable)
 			if v == settled || v == redirected && n.cluster == nil {
 				continue
 			}
 			waits = waits || v == passing
+			moves = moves || v != taught
 			open = append(open, c)
 		}
 		if len(open) == 0 || ctx.Err() != nil {
 			return nil
 		}
 		calls = open
-		if n.cluster != nil {
+		if n.cluster != nil && moves {
 			n.cluster.ReloadState(ctx)
 		}
 		if !waits {
@@ -100,6 +128,16 @@ func (n *nodes) run(ctx context.Context, calls []*call) error {
 
 // attempt sends each call once, in a pipeline for each server.
 func (n *nodes) attempt(ctx context.Context, calls []*call, extra *redirects) {
+	if len(calls) == 1 {
+		c := calls[0]
+		client, err := n.clientFor(ctx, c, extra)
+		if err != nil {
+			c.reply, c.err = nil, err
+			return
+		}
+		exchange(ctx, client, calls)
+		return
+	}
 	shares := map[*redis.Client][]*call{}
 	for _, c := range calls {
 		client, err := n.clientFor(ctx, c, extra)
@@ -140,25 +178,44 @@ func exchange(ctx context.Context, client *redis.Client, calls []*call) {
 	for len(calls) > 0 {
 		part := calls[:min(len(calls), pipelineSize)]
 		calls = calls[len(part):]
-		pipe := client.Pipeline()
-		cmds := make([]*redis.Cmd, len(part))
-		for i, c := range part {
-			if c.ask {
-				pipe.Do(ctx, "asking")
-			}
-			cmds[i] = redis.NewCmd(ctx, c.args...)
-			_ = pipe.Process(ctx, cmds[i]) // queues only
-		}
-		_, whole := pipe.Exec(ctx)
-		for i, c := range part {
-			c.from = client.Options().Addr
-			c.take(cmds[i], whole)
-		}
+		exchangePart(ctx, client, part)
 		if last := part[len(part)-1].err; last != nil && !answered(last) {
 			for _, c := range calls {
 				c.reply, c.err = nil, last
 			}
 			return
+		}
+	}
+}
+
+// exchangePart sends calls in one pipeline.
+func exchangePart(ctx context.Context, client *redis.Client, calls []*call) {
+	if c := calls[0]; len(calls) == 1 && !c.ask && c.replicas.count == 0 {
+		cmd := redis.NewCmd(ctx, c.args...)
+		_ = client.Process(ctx, cmd) // the error is in cmd
+		c.from = client.Options().Addr
+		c.take(cmd, nil)
+		return
+	}
+	pipe := client.Pipeline()
+	cmds := make([]*redis.Cmd, len(calls))
+	waits := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		if c.ask {
+			pipe.Do(ctx, "asking")
+		}
+		cmds[i] = redis.NewCmd(ctx, c.args...)
+		_ = pipe.Process(ctx, cmds[i]) // queues only
+		if c.replicas.count > 0 {
+			waits[i] = pipe.Do(ctx, "wait", c.replicas.count, c.replicas.timeout.Milliseconds())
+		}
+	}
+	_, whole := pipe.Exec(ctx)
+	for i, c := range calls {
+		c.from = client.Options().Addr
+		c.take(cmds[i], whole)
+		if waits[i] != nil && (c.err == nil || errors.Is(c.err, redis.Nil)) {
+			c.err = c.replicas.judge(waits[i])
 		}
 	}
 }

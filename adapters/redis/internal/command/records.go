@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -39,33 +40,21 @@ type Records struct {
 	// fixed is the instance to answer with where the server cannot tell its run
 	// id, empty where it can.
 	fixed string
+	// Muted, if set, is called once, when the server does not let us announce what
+	// was saved.
+	Muted func(channel string)
+	muted atomic.Bool
 }
 
-// StoreID returns the value of key, which is freshID if there was none.
-func (c *Client) StoreID(ctx context.Context, key, freshID string) (string, error) {
-	// Both are harmless when they are carried out twice.
-	if err := c.rdb.SetNX(ctx, key, freshID, 0).Err(); err != nil {
-		return "", failed(ctx, err)
-	}
-	id, err := c.rdb.Get(ctx, key).Result()
-	if err != nil {
-		return "", failed(ctx, err)
-	}
-	return id, nil
-}
-
-// OpenRecords finds out what names the instance of the store: the server's run
-// id, or where that cannot be had the store's id, which is the value of
-// storeIDKey. That key is created with freshID where it is missing.
-func (c *Client) OpenRecords(ctx context.Context, storeIDKey, freshID string) (r *Records, hasRunID bool, err error) {
-	if ctx.Err() != nil {
-		return nil, false, context.Cause(ctx)
-	}
-	storeID, err := c.StoreID(ctx, storeIDKey, freshID)
+// OpenRecords finds out what names the instance of the store: the run id of the
+// server that carries a script out, or where that cannot be had the store's id,
+// which is drawn if there is none.
+func (c *Client) OpenRecords(ctx context.Context, id StoreID) (r *Records, hasRunID bool, err error) {
+	storeID, err := c.StoreID(ctx, id)
 	if err != nil {
 		return nil, false, err
 	}
-	runID, err := c.run(ctx, instanceProbe, nil)
+	runID, err := c.read(ctx, instanceProbe, []string{id.Key})
 	if err != nil {
 		return nil, false, err
 	}
@@ -75,9 +64,9 @@ func (c *Client) OpenRecords(ctx context.Context, storeIDKey, freshID string) (r
 	return &Records{Client: c, fixed: storeID}, false, nil
 }
 
-// Instance returns the instance that answers.
-func (r *Records) Instance(ctx context.Context) (string, error) {
-	reply, err := r.run(ctx, readInstance, nil, r.fixed)
+// Instance returns the instance that answers for key.
+func (r *Records) Instance(ctx context.Context, key string) (string, error) {
+	reply, err := r.read(ctx, readInstance, []string{key}, r.fixed)
 	if err != nil {
 		return "", err
 	}
@@ -90,7 +79,9 @@ func (r *Records) Instance(ctx context.Context) (string, error) {
 
 // LoadGroup reads a group at one moment. Errors: *DamageError.
 func (r *Records) LoadGroup(ctx context.Context, keys GroupKeys, known port.Version) (port.GroupRecord, error) {
-	reply, err := r.run(ctx, groupLoad, []string{keys.Metadata, keys.Live}, r.at(known)...)
+	load := groupLoad.call([]string{keys.Metadata, keys.Live}, append(r.at(known), r.replicas.count))
+	load.replicas = r.replicas
+	reply, err := r.one(ctx, load)
 	if err != nil {
 		return port.GroupRecord{}, typed(err, keys.Metadata)
 	}
@@ -120,10 +111,10 @@ func (r *Records) LoadGroup(ctx context.Context, keys GroupKeys, known port.Vers
 
 // SaveGroup writes a group when the conditions of s hold.
 // Errors: port.ErrConflict.
-func (r *Records) SaveGroup(ctx context.Context, keys GroupKeys, s port.GroupSave) (port.Version, error) {
+func (r *Records) SaveGroup(ctx context.Context, keys GroupKeys, s port.GroupSave, tell Announcement) (port.Version, error) {
 	next := port.Version{Revision: s.Expected.Revision + 1, Nonce: s.Nonce}
 	stamps, removed := stampLists(s.Stamps)
-	args := append(make([]any, 0, 16+2*len(s.Relied)+len(stamps)+len(removed)+2*len(s.Reports)+len(s.Ended)), r.at(s.Expected)...)
+	args := append(make([]any, 0, 18+2*len(s.Relied)+len(stamps)+len(removed)+2*len(s.Reports)+len(s.Ended)), r.at(s.Expected)...)
 	args = append(args, next.Revision, next.Nonce, s.Body, s.SchemaVersion, layoutVersion, s.UpdatedAt, 2*len(s.Relied))
 	for _, stamp := range s.Relied {
 		args = append(args, stamp.Life, stamp.Value)
@@ -135,8 +126,16 @@ func (r *Records) SaveGroup(ctx context.Context, keys GroupKeys, s port.GroupSav
 	for _, life := range s.Ended {
 		args = append(args, life)
 	}
-	reply, err := r.run(ctx, groupSave, keys.all(), args...)
-	return saved(reply, err, next)
+	reply, err := r.keep(ctx, groupSave, keys.all(), append(args, tell.Channel, tell.Text)...)
+	if err != nil {
+		return port.Version{}, err
+	}
+	parts, ok := reply.([]any)
+	if !ok || len(parts) != 3 {
+		return port.Version{}, errReply(reply)
+	}
+	r.mute(tell, parts[2])
+	return saved(parts[:2], next)
 }
 
 // RenewGroup writes stamps and reports when the group is at the version
@@ -147,24 +146,34 @@ func (r *Records) RenewGroup(ctx context.Context, keys GroupKeys, n port.Renewal
 	args = appendList(args, stamps)
 	args = appendList(args, removed)
 	args = appendReports(args, n.Reports)
-	reply, err := r.run(ctx, groupRenew, keys.all(), args...)
+	reply, err := r.keep(ctx, groupRenew, keys.all(), args...)
 	return done(reply, err)
 }
 
 // DeleteGroup removes a group at version expected. Errors: port.ErrConflict.
-func (r *Records) DeleteGroup(ctx context.Context, keys GroupKeys, expected port.Version) error {
-	reply, err := r.run(ctx, recordDelete, keys.all(), r.at(expected)...)
-	return done(reply, err)
+func (r *Records) DeleteGroup(ctx context.Context, keys GroupKeys, expected port.Version, tell Announcement) error {
+	return r.remove(ctx, keys.all(), expected, tell)
+}
+
+// remove deletes a record, and what lies beside it, at version expected.
+func (r *Records) remove(ctx context.Context, keys []string, expected port.Version, tell Announcement) error {
+	reply, err := r.keep(ctx, recordDelete, keys, append(r.at(expected), tell.Channel, tell.Text)...)
+	if err != nil {
+		return err
+	}
+	parts, ok := reply.([]any)
+	if !ok || len(parts) != 2 {
+		return errReply(reply)
+	}
+	r.mute(tell, parts[1])
+	return done(parts[0], nil)
 }
 
 // Reports returns the reports of a group.
 func (r *Records) Reports(ctx context.Context, keys GroupKeys) (map[string][]byte, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	all, err := r.rdb.HGetAll(ctx, keys.Report).Result()
+	all, err := r.ReadHash(ctx, keys.Report)
 	if err != nil {
-		return nil, failed(ctx, err)
+		return nil, err
 	}
 	reports := make(map[string][]byte, len(all))
 	for life, body := range all {
@@ -175,7 +184,7 @@ func (r *Records) Reports(ctx context.Context, keys GroupKeys) (map[string][]byt
 
 // LoadStream reads a stream record. Errors: *DamageError.
 func (r *Records) LoadStream(ctx context.Context, key string) (port.Record, error) {
-	reply, err := r.run(ctx, streamLoad, []string{key}, r.at(port.Version{})...)
+	reply, err := r.read(ctx, streamLoad, []string{key}, r.at(port.Version{})...)
 	if err != nil {
 		return port.Record{}, typed(err, key)
 	}
@@ -191,15 +200,21 @@ func (r *Records) LoadStream(ctx context.Context, key string) (port.Record, erro
 func (r *Records) SaveStream(ctx context.Context, key string, s port.StreamSave) (port.Version, error) {
 	next := port.Version{Revision: s.Expected.Revision + 1, Nonce: s.Nonce}
 	args := append(r.at(s.Expected), next.Revision, next.Nonce, s.Body, layoutVersion)
-	reply, err := r.run(ctx, streamSave, []string{key}, args...)
-	return saved(reply, err, next)
+	reply, err := r.keep(ctx, streamSave, []string{key}, args...)
+	if err != nil {
+		return port.Version{}, err
+	}
+	parts, ok := reply.([]any)
+	if !ok || len(parts) != 2 {
+		return port.Version{}, errReply(reply)
+	}
+	return saved(parts, next)
 }
 
 // DeleteStream removes a stream record at version expected.
 // Errors: port.ErrConflict.
 func (r *Records) DeleteStream(ctx context.Context, key string, expected port.Version) error {
-	reply, err := r.run(ctx, recordDelete, []string{key}, r.at(expected)...)
-	return done(reply, err)
+	return r.remove(ctx, []string{key}, expected, Announcement{})
 }
 
 // at begins the arguments of a script on a record: the instance to answer with,
@@ -281,15 +296,9 @@ func parseRecord(key, bodyField string, parts []any, known port.Version) (port.R
 	return record, nil
 }
 
-// saved reads the reply of a script that saves.
-func saved(reply any, err error, next port.Version) (port.Version, error) {
-	if err != nil {
-		return port.Version{}, err
-	}
-	parts, ok := reply.([]any)
-	if !ok || len(parts) != 2 {
-		return port.Version{}, errReply(reply)
-	}
+// saved reads what a script that saves says: whether it did, and the instance.
+func saved(parts []any, next port.Version) (port.Version, error) {
+	var ok bool
 	if next.Instance, ok = parts[1].(string); !ok {
 		return port.Version{}, errReply(parts[1])
 	}

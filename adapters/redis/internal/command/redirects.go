@@ -26,6 +26,9 @@ func (r *redirects) client(ctx context.Context, cluster *redis.ClusterClient, ad
 	o := *r.options
 	o.Network, o.Addr = "tcp", addr
 	c := redis.NewClient(&o)
+	if r.clients == nil {
+		r.clients = map[string]*redis.Client{}
+	}
 	r.clients[addr] = c
 	return c
 }

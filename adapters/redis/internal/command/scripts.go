@@ -1,10 +1,27 @@
 package command
 
 import (
-	_ "embed" // the scripts
-
-	"github.com/redis/go-redis/v9"
+	"crypto/sha1" //nolint:gosec // what Redis calls a script by
+	_ "embed"     // the scripts
+	"encoding/hex"
 )
+
+// script is the text of a script, with the digest that servers know it by.
+type script struct{ text, digest string }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // what Redis calls a script by
+	return &script{text: text, digest: hex.EncodeToString(sum[:])}
+}
+
+// call asks for a script on keys, all of them in the slot of the first.
+func (s *script) call(keys []string, args []any) *call {
+	all := append(make([]any, 0, 3+len(keys)+len(args)), "evalsha", s.digest, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	return &call{key: keys[0], args: append(all, args...), script: s, needs: storeRules}
+}
 
 //go:embed scripts/prelude.lua
 var prelude string
@@ -27,6 +44,8 @@ var (
 
 	//go:embed scripts/instance_probe.lua
 	instanceProbeText string
+	//go:embed scripts/value_replace.lua
+	valueReplaceText string
 	//go:embed scripts/hash_create.lua
 	hashCreateText string
 	//go:embed scripts/mutex_lock.lua
@@ -44,17 +63,22 @@ var (
 )
 
 var (
-	groupLoad    = redis.NewScript(prelude + groupLoadText)
-	groupSave    = redis.NewScript(prelude + groupSaveText)
-	groupRenew   = redis.NewScript(prelude + groupRenewText)
-	streamLoad   = redis.NewScript(prelude + streamLoadText)
-	streamSave   = redis.NewScript(prelude + streamSaveText)
-	recordDelete = redis.NewScript(prelude + recordDeleteText)
-	readInstance = redis.NewScript(prelude + instanceText)
+	groupLoad    = newScript(prelude + groupLoadText)
+	groupSave    = newScript(prelude + groupSaveText)
+	groupRenew   = newScript(prelude + groupRenewText)
+	streamLoad   = newScript(prelude + streamLoadText)
+	streamSave   = newScript(prelude + streamSaveText)
+	recordDelete = newScript(prelude + recordDeleteText)
+	readInstance = newScript(prelude + instanceText)
 
-	instanceProbe = redis.NewScript(instanceProbeText)
-	hashCreate    = redis.NewScript(hashCreateText)
-	mutexLock     = redis.NewScript(mutexLockText)
-	mutexRenew    = redis.NewScript(mutexRenewText)
-	mutexUnlock   = redis.NewScript(mutexUnlockText)
+	instanceProbe = newScript(instanceProbeText)
+	valueReplace  = newScript(valueReplaceText)
+	hashCreate    = newScript(hashCreateText)
+	mutexLock     = newScript(mutexLockText)
+	mutexRenew    = newScript(mutexRenewText)
+	mutexUnlock   = newScript(mutexUnlockText)
 )
+
+// storeRules are the commands that the scripts of the store and the mutex carry
+// out, as rules of an ACL.
+const storeRules = "+info +exists +get +set +del +hget +hmget +hgetall +hset +hdel +hlen +pexpire +publish"

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 	lose     atomic.Bool
+	word     atomic.Pointer[string]
 	users    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -44,6 +46,10 @@ func (p *Proxy) URL() string { return "redis://" + p.Addr }
 // something: the command was carried out, and its sender does not learn it.
 func (p *Proxy) LoseNext() { p.lose.Store(true) }
 
+// LoseAnswerTo does so when the server next answers a request that has this word in
+// it, of whatever connection; in those of other requests nothing is lost.
+func (p *Proxy) LoseAnswerTo(word string) { p.word.Store(&word) }
+
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
@@ -58,21 +64,43 @@ func (p *Proxy) accept() {
 		if !p.keep(client, server) {
 			return
 		}
-		p.users.Go(func() { p.pass(client, server, nil) })
-		p.users.Go(func() { p.pass(server, client, &p.lose) })
+		var lose atomic.Bool // on this connection
+		p.users.Go(func() { p.passRequests(client, server, &lose) })
+		p.users.Go(func() { p.passAnswers(server, client, &lose) })
 	}
 }
 
-// pass copies from one side to the other until either ends. When lose is set
-// once something was read, it is thrown away and both sides are cut.
-func (p *Proxy) pass(from, to net.Conn, lose *atomic.Bool) {
+// passRequests copies from client to server until either ends, and has the answer
+// lost to what LoseAnswerTo says.
+func (p *Proxy) passRequests(client, server net.Conn, lose *atomic.Bool) {
+	p.copy(client, server, func(request []byte) bool {
+		word := p.word.Load()
+		if word != nil && bytes.Contains(request, []byte(*word)) && p.word.CompareAndSwap(word, nil) {
+			lose.Store(true)
+		}
+		return true
+	})
+}
+
+// passAnswers copies from server to client until either ends. What is to be lost is
+// thrown away once it was read, and both sides are cut.
+func (p *Proxy) passAnswers(server, client net.Conn, lose *atomic.Bool) {
+	p.copy(server, client, func([]byte) bool {
+		if lose.CompareAndSwap(true, false) || p.lose.CompareAndSwap(true, false) {
+			p.Lost.Add(1)
+			return false
+		}
+		return true
+	})
+}
+
+func (p *Proxy) copy(from, to net.Conn, goOn func([]byte) bool) {
 	defer p.cut(from, to)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			if lose != nil && lose.CompareAndSwap(true, false) {
-				p.Lost.Add(1)
+			if !goOn(buf[:n]) {
 				return
 			}
 			if _, err := to.Write(buf[:n]); err != nil {

@@ -59,3 +59,14 @@ local function drop(at, key, second)
   end
   return last + 1
 end
+
+-- announce publishes the text after the channel at position at, if there is a
+-- channel, and returns whether that worked. What was written stays written where
+-- it does not: others then see it a little later.
+local function announce(at)
+  if ARGV[at] == '' then
+    return 1
+  end
+  local sent = redis.pcall('PUBLISH', ARGV[at], ARGV[at + 1])
+  return type(sent) == 'number' and 1 or 0
+end
