@@ -53,18 +53,20 @@ func TestWhatStaysBroken(t *testing.T) {
 		breaks, mends func(b *bed)
 		kind          string
 		advice        string
+		// polled: without a connection of its own too, where it comes about otherwise.
+		polled bool
 	}{
 		{
 			"the user may not read", func(b *bed) { acl(b, "-xreadgroup") }, func(b *bed) { acl(b, "+xreadgroup") },
-			"no-permission", "ACL SETUSER plain +xreadgroup",
+			"no-permission", "ACL SETUSER plain +xreadgroup", true,
 		},
 		{
 			"the user may not look at what is pending", func(b *bed) { acl(b, "-xpending", "-xreadgroup") }, func(b *bed) { acl(b, "+xpending", "+xreadgroup") },
-			"no-permission", "ACL SETUSER plain +x",
+			"no-permission", "ACL SETUSER plain +x", false,
 		},
 		{
 			"the stream is gone", func(b *bed) { b.do("DEL", key(0), key(1)) }, func(b *bed) { b.provision() },
-			"stream-missing", "coordinator",
+			"stream-missing", "coordinator", true,
 		},
 		{
 			"something else is there", func(b *bed) {
@@ -73,21 +75,24 @@ func TestWhatStaysBroken(t *testing.T) {
 			}, func(b *bed) {
 				b.do("DEL", key(0), key(1))
 				b.provision()
-			}, "not-a-stream", "move it away",
+			}, "not-a-stream", "move it away", false,
 		},
 		{"the password is another", func(b *bed) {
 			acl(b, "resetpass", ">other")
 			cut(b)
-		}, func(b *bed) { acl(b, "resetpass", ">secret") }, "login-refused", "Redis.Password"},
+		}, func(b *bed) { acl(b, "resetpass", ">secret") }, "login-refused", "Redis.Password", true},
 		{"no connection is to be had", func(b *bed) {
 			b.do("CONFIG", "SET", "maxclients", 1)
 			cut(b)
-		}, func(b *bed) { b.do("CONFIG", "SET", "maxclients", 100) }, "max-clients", "MaxBlockedReaders"},
+		}, func(b *bed) { b.do("CONFIG", "SET", "maxclients", 100) }, "max-clients", "MaxBlockedReaders", false},
 	} {
 		for _, mode := range []struct {
 			name    string
 			blocked int
 		}{{"blocked", 0}, {"polled", -1}} {
+			if mode.blocked < 0 && !tc.polled {
+				continue
+			}
 			t.Run(tc.name+"/"+mode.name, func(t *testing.T) {
 				t.Parallel() // it is mostly waiting
 				b := newBed(t, 2, steady)
@@ -116,7 +121,7 @@ func TestWhatStaysBroken(t *testing.T) {
 				}
 				time.Sleep(time.Until(broken.Add(time.Second))) // the pauses have grown
 				before, begin := b.commands(), time.Now()
-				time.Sleep(3 * time.Second)
+				time.Sleep(2 * time.Second)
 				rate := float64(b.commands()-before) / time.Since(begin).Seconds() / 2
 				if rate > 20 {
 					t.Errorf("%.1f commands a second for each shard", rate)
@@ -229,11 +234,11 @@ func TestManyShardsAndASmallPool(t *testing.T) {
 		begin := time.Now()
 		b.add(1)
 		eventually(t, "it is acknowledged", func() bool { return c.Stats().Acknowledged == uint64(i+1) })
-		if d := time.Since(begin); d > 100*time.Millisecond {
+		if d := time.Since(begin); d > 500*time.Millisecond {
 			slow = append(slow, d)
 		}
 	}
-	if len(slow) > 2 {
+	if len(slow) > 5 {
 		t.Errorf("slow acknowledgements: %v", slow)
 	}
 }
