@@ -268,6 +268,10 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 				}
 				b.cluster.FinishMove(slot, src, dst)
 				feed()
+				eventually(t, "the shard is read at its new node", func() bool {
+					h := c.Health().Shards[i]
+					return h.Node == dst.Addr && h.Trouble.OK()
+				})
 			}
 			eventually(t, "all is acknowledged", func() bool { return c.Stats().Acknowledged >= uint64(b.next) })
 			c.stop()

@@ -41,6 +41,10 @@ func (w *worker) trouble(ctx context.Context, err error) {
 		return
 	}
 	err = w.cause(ctx, err)
+	from := ""
+	if w.link != nil {
+		from = w.link.node.addr
+	}
 	if !isGroupGone(err) {
 		// A new connection finds a new master, and a server that came back.
 		w.disconnect()
@@ -63,7 +67,30 @@ func (w *worker) trouble(ctx context.Context, err error) {
 		w.log.Warn("the shard cannot be read", attrs...)
 	}
 	w.enter(ShardBroken)
-	w.sleep(ctx, pause)
+	w.pause(ctx, pause, from)
+}
+
+// moveCheck is how often a pause looks whether the shard has another node by now.
+const moveCheck = 200 * time.Millisecond
+
+// pause waits, and no longer than until the map of the cluster has the shard at
+// another node than from, the one that it could not be read from.
+func (w *worker) pause(ctx context.Context, d time.Duration, from string) {
+	for end := time.Now().Add(d); !w.stopping(ctx); {
+		left := time.Until(end)
+		if left <= 0 {
+			return
+		}
+		if from == "" {
+			w.sleep(ctx, left)
+			return
+		}
+		w.sleep(ctx, min(left, moveCheck))
+		if home := w.p.servers.home(plain(ctx), w.shard.Key); home != "" && home != from {
+			return
+		}
+		w.p.servers.look(plain(ctx))
+	}
 }
 
 // dropTrouble ends the trouble of a shard that is let go of.

@@ -323,6 +323,9 @@ func (w *worker) entries(found []redis.XMessage, more func(*entry)) []*entry {
 
 // connect opens the link, unless it is open.
 func (w *worker) connect(ctx context.Context) error {
+	if w.link != nil && w.link.asking && w.p.servers.outdated(w.link) {
+		w.disconnect()
+	}
 	if w.link != nil {
 		return nil
 	}
