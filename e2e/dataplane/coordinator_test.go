@@ -149,4 +149,4 @@ func (c *coordinator) call(method, path string, content any) (status int, body [
 	return response.StatusCode, body
 }
 
-func shardKey(stream string, shard int) string { return fmt.Sprintf("%s:%d", stream, shard) }
+func shardKey(shard int) string { return fmt.Sprintf("%s:%d", stream, shard) }

@@ -43,6 +43,8 @@ type feed struct {
 	producer *producer.Producer
 	prefix   string
 	keys     int
+	// row is how many records of a key come in a row, before it is the next key's turn.
+	row int
 	// batch is how many records are published together; 1 by themselves.
 	batch int
 	// async publishes with Send.
@@ -78,7 +80,7 @@ func (w *world) newFeed(prefix string, keys int, change func(*producer.Config)) 
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	f := &feed{tb: w.t, producer: p, prefix: prefix, keys: keys, batch: 50, outcome: map[name]sent{}, next: make([]int, keys)}
+	f := &feed{tb: w.t, producer: p, prefix: prefix, keys: keys, row: 1, batch: 50, outcome: map[name]sent{}, next: make([]int, keys)}
 	w.t.Cleanup(func() {
 		f.halt()
 		ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
@@ -95,7 +97,7 @@ func (f *feed) draw(count int) []name {
 	defer f.mu.Unlock()
 	names := make([]name, count)
 	for i := range names {
-		key := f.turn % f.keys
+		key := f.turn / f.row % f.keys
 		names[i] = name{fmt.Sprintf("%s-%d", f.prefix, key), f.next[key]}
 		f.next[key]++
 		f.turn++
@@ -270,7 +272,7 @@ func (f *feed) outcomes() map[name]sent {
 // addForeign appends an entry that no producer of ours wrote.
 func (w *world) addForeign(shard int, values ...string) {
 	w.t.Helper()
-	err := w.server.Client.XAdd(w.t.Context(), &redis.XAddArgs{Stream: shardKey(stream, shard), NoMkStream: true, Values: values}).Err()
+	err := w.server.Client.XAdd(w.t.Context(), &redis.XAddArgs{Stream: shardKey(shard), NoMkStream: true, Values: values}).Err()
 	if err != nil {
 		w.t.Fatal(err)
 	}

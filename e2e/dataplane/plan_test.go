@@ -99,7 +99,7 @@ func consume(ctx context.Context, p plan, log *slog.Logger, o consumer.Observer)
 	if err != nil {
 		return err
 	}
-	h := &handling{plan: p, journal: w, chance: rand.New(rand.NewPCG(p.Seed, 1)), attempts: map[string]int{}} //nolint:gosec // a seed must repeat
+	h := &handling{plan: p, journal: w, chance: rand.New(rand.NewPCG(p.Seed, 1)), attempts: map[string]int{}}
 	cfg := p.config(h.handle, log)
 	cfg.Observer = o
 	c, err := consumer.New(cfg)
@@ -160,14 +160,8 @@ func (h *handling) work(ctx context.Context, r consumer.Record, ord order) error
 		attempt = h.attempts[r.ID]
 	}
 	h.mu.Unlock()
-	if pause > 0 {
-		t := time.NewTimer(pause)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err := sleep(ctx, pause); err != nil {
+		return err
 	}
 	switch ord.what {
 	case "exit":
@@ -187,6 +181,21 @@ func (h *handling) work(ctx context.Context, r consumer.Record, ord order) error
 		return errByChance
 	}
 	return nil
+}
+
+// sleep waits, or returns why ctx ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // order is what a record asks of its handler.

@@ -114,7 +114,7 @@ func oldReplica(t *testing.T, kind faultkit.Kind) finding {
 	f := w.newFeed("k", 200, nil)
 	f.start(500)
 	w.awaitMore(300)
-	master := w.server.Owner(shardKey(stream, 0))
+	master := w.server.Owner(shardKey(0))
 	replica := w.server.Replica(master)
 	replica.Pause()
 	w.awaitMore(300) // the replica misses them

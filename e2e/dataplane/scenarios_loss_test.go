@@ -69,7 +69,7 @@ func restartEmpty(_ *testing.T, w *world) {
 func deleteStreams(t *testing.T, w *world) {
 	t.Helper()
 	for shard := range w.shards {
-		if err := w.server.Client.Del(t.Context(), shardKey(stream, shard)).Err(); err != nil {
+		if err := w.server.Client.Del(t.Context(), shardKey(shard)).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,7 +78,7 @@ func deleteStreams(t *testing.T, w *world) {
 func unlinkStreams(t *testing.T, w *world) {
 	t.Helper()
 	for shard := range w.shards {
-		if err := w.server.Client.Unlink(t.Context(), shardKey(stream, shard)).Err(); err != nil {
+		if err := w.server.Client.Unlink(t.Context(), shardKey(shard)).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,10 +87,9 @@ func unlinkStreams(t *testing.T, w *world) {
 // evict makes the server throw everything away for want of memory.
 func evict(t *testing.T, w *world) {
 	t.Helper()
-	ctx := t.Context()
 	for _, n := range w.server.Masters() {
 		for _, setting := range [][2]string{{"maxmemory-policy", "allkeys-random"}, {"maxmemory", "1"}} {
-			if err := n.Client.ConfigSet(ctx, setting[0], setting[1]).Err(); err != nil {
+			if err := n.Client.ConfigSet(t.Context(), setting[0], setting[1]).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,12 +97,12 @@ func evict(t *testing.T, w *world) {
 	faultkit.Eventually(t, patience, "everything is evicted", func() bool {
 		keys := int64(0)
 		for _, n := range w.server.Masters() {
-			keys += n.Client.DBSize(ctx).Val()
+			keys += n.Client.DBSize(t.Context()).Val()
 		}
 		return keys == 0
 	})
 	for _, n := range w.server.Masters() {
-		if err := n.Client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+		if err := n.Client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +111,7 @@ func evict(t *testing.T, w *world) {
 func destroyGroups(t *testing.T, w *world) {
 	t.Helper()
 	for shard := range w.shards {
-		if err := w.server.Client.XGroupDestroy(t.Context(), shardKey(stream, shard), group).Err(); err != nil {
+		if err := w.server.Client.XGroupDestroy(t.Context(), shardKey(shard), group).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +149,7 @@ func brokenStreams(t *testing.T, kind faultkit.Kind) finding {
 	before := logged(members)
 	at := time.Now()
 	for shard := range w.shards {
-		if err := w.server.Client.Set(ctx, shardKey(stream, shard), aCommand, 0).Err(); err != nil {
+		if err := w.server.Client.Set(ctx, shardKey(shard), aCommand, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +164,7 @@ func brokenStreams(t *testing.T, kind faultkit.Kind) finding {
 	}
 	// Mended by hand: streams and groups are as they were at their creation.
 	for shard := range w.shards {
-		key := shardKey(stream, shard)
+		key := shardKey(shard)
 		if err := w.server.Client.Del(ctx, key).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -203,6 +202,33 @@ func serverAway(t *testing.T, kind faultkit.Kind) finding {
 	w.awaitDrained()
 	found := w.find()
 	found.recovery, found.bound = took, resume
+	return found
+}
+
+// coordinatorKilled kills the coordinator and starts another in its place, on the
+// same records: members and producers go on with what they have meanwhile.
+func coordinatorKilled(t *testing.T, kind faultkit.Kind) finding {
+	w := newWorld(t, kind, setting{metaThere: true})
+	w.settle(w.join("a"), w.join("b"))
+	f := w.newFeed("k", 100, nil)
+	f.start(500)
+	w.awaitMore(200)
+	w.coordinator.proc.Kill()
+	w.awaitMore(200)
+	w.coordinator.restart()
+	at := time.Now()
+	w.awaitMore(200)
+	late := w.join("late")
+	w.settle(w.members["a"], w.members["b"], late)
+	took := time.Since(at)
+	f.halt()
+	w.awaitDrained()
+	found := w.find()
+	found.recovery, found.bound = w.worstDelay(), resume
+	found.note = fmt.Sprintf("recovery is the worst delay of a record; a new member had its shards %s after the restart", took.Round(time.Millisecond))
+	if found.duplicated > 0 {
+		t.Errorf("%d duplicates although no member lost its lease", found.duplicated)
+	}
 	return found
 }
 

@@ -26,7 +26,7 @@ func trimmed(t *testing.T, kind faultkit.Kind) finding {
 	w := newWorld(t, kind, setting{defaults: plan{Trim: true, TrimInterval: interval}})
 	w.settle(w.join("a"), w.join("b"))
 	// The other group never reads its one shard.
-	if err := w.server.Client.XGroupCreate(ctx, shardKey(stream, 0), other, "0").Err(); err != nil {
+	if err := w.server.Client.XGroupCreate(ctx, shardKey(0), other, "0").Err(); err != nil {
 		t.Fatal(err)
 	}
 	f := w.newFeed("k", 200, nil)
@@ -36,7 +36,7 @@ func trimmed(t *testing.T, kind faultkit.Kind) finding {
 	for time.Now().Before(until) {
 		sum := int64(0)
 		for shard := range w.shards {
-			n, err := w.server.Client.XLen(ctx, shardKey(stream, shard)).Result()
+			n, err := w.server.Client.XLen(ctx, shardKey(shard)).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func trimmed(t *testing.T, kind faultkit.Kind) finding {
 			confirmed++
 		}
 	}
-	last, err := w.server.Client.XLen(ctx, shardKey(stream, 0)).Result()
+	last, err := w.server.Client.XLen(ctx, shardKey(0)).Result()
 	if err != nil || last < confirmed {
 		t.Errorf("the shard that another group has not read holds %d of %d records (%v)", last, confirmed, err)
 	}

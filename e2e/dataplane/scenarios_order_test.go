@@ -20,6 +20,7 @@ func rebalances(t *testing.T, kind faultkit.Kind) finding {
 	}
 	w.settle(members...)
 	f := w.newFeed("k", 1_000, nil)
+	f.row = 5 // so that records of one key are in hand together
 	f.start(size(2_000, 4_000))
 	total := size(8_000, 100_000)
 	// A member joins, one leaves, one joins again.

@@ -55,7 +55,7 @@ func (w *world) names(consumer string) int {
 	w.t.Helper()
 	count := 0
 	for shard := range w.shards {
-		list, err := w.server.Client.XInfoConsumers(w.t.Context(), shardKey(stream, shard), group).Result()
+		list, err := w.server.Client.XInfoConsumers(w.t.Context(), shardKey(shard), group).Result()
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func deletedPending(t *testing.T, kind faultkit.Kind) finding {
 			continue
 		}
 		id := fmt.Sprintf("%d-%d", s.place.ms, s.place.n)
-		if err := w.server.Client.XDel(ctx, shardKey(stream, 0), id).Err(); err != nil {
+		if err := w.server.Client.XDel(ctx, shardKey(0), id).Err(); err != nil {
 			t.Fatal(err)
 		}
 		w.gone[n] = true

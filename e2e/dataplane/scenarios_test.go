@@ -45,6 +45,7 @@ func scenarios() []scenario {
 		{id: "E4-evict", what: "the streams are evicted", kinds: single, run: loss(evict, resume, setting{})},
 		{id: "E4-old", what: "a failover to an older replica", kinds: cluster, run: oldReplica},
 		{id: "B57-E3", what: "asked to end with 500 prefetched", kinds: all, run: prefetched},
+		{id: "coordinator", what: "the coordinator is killed and started again", kinds: single, run: coordinatorKilled},
 		{id: "frozen", what: "a member is frozen for longer than its lease", kinds: all, run: frozenMember},
 	}
 }

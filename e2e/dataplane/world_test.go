@@ -248,7 +248,7 @@ func (w *world) backlog() (pending, undelivered int64, err error) {
 	groups := make([]*redis.XInfoGroupsCmd, w.shards)
 	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for shard := range groups {
-			groups[shard] = pipe.XInfoGroups(ctx, shardKey(stream, shard))
+			groups[shard] = pipe.XInfoGroups(ctx, shardKey(shard))
 		}
 		return nil
 	})
@@ -264,7 +264,7 @@ func (w *world) backlog() (pending, undelivered int64, err error) {
 				continue
 			}
 			pending += cmd.Val()[i].Pending
-			rests = append(rests, pipe.XRangeN(ctx, shardKey(stream, shard), "("+cmd.Val()[i].LastDeliveredID, "+", 1))
+			rests = append(rests, pipe.XRangeN(ctx, shardKey(shard), "("+cmd.Val()[i].LastDeliveredID, "+", 1))
 		}
 		return nil
 	})
@@ -297,7 +297,7 @@ func (w *world) contents() map[name]int {
 	w.t.Helper()
 	found := map[name]int{}
 	for shard := range w.shards {
-		w.scan(shardKey(stream, shard), func(n name) { found[n]++ })
+		w.scan(shardKey(shard), func(n name) { found[n]++ })
 	}
 	return found
 }
