@@ -23,8 +23,10 @@ type Engine struct {
 	known Version
 	// absent is true when the last load found no aggregate.
 	absent bool
-	// fresh is true when known was confirmed in this cycle.
+	// fresh is true when known was confirmed in this cycle, stale when the store is
+	// said to hold something else since the last load was asked for.
 	fresh bool
+	stale bool
 
 	// seen is the latest that was ever adopted, also when the cache was dropped.
 	seen seen
@@ -152,6 +154,8 @@ func (e *Engine) Step(in Input, what Happening) []Effect {
 		for _, entry := range e.holds.takeIf(func(*held) bool { return true }) {
 			e.answerHeld(entry)
 		}
+	case Changed:
+		e.changed(h)
 	case Woke:
 		e.wake = -1
 	}
@@ -233,7 +237,7 @@ func (e *Engine) endCycle() {
 func (e *Engine) load() {
 	lock := e.collided && !e.locked
 	e.locked = e.locked || lock
-	e.phase = loading
+	e.phase, e.stale = loading, false
 	e.do(Load{Known: e.known, Lock: lock})
 }
 
@@ -246,11 +250,12 @@ func (e *Engine) advance(in Input) {
 			tick = e.watches()
 		}
 		e.take(in)
-		if !tick && len(e.batch) == 0 {
+		looks := e.looks()
+		if !tick && !looks && len(e.batch) == 0 {
 			return
 		}
 		e.ticking = tick
-		if tick || e.view == nil {
+		if tick || looks || e.view == nil {
 			e.load()
 			return
 		}

@@ -42,7 +42,7 @@ func TestRandomSchedules(t *testing.T) {
 		r.close()
 	}
 	for _, what := range []string{
-		"OK", "RETRY", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "INVALID_REQUEST", "held", "canceled", "conflict", "lost reply",
+		"OK", "RETRY", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "INVALID_REQUEST", "held", "load when told", "canceled", "conflict", "lost reply",
 		"store away", "lock", "ensure", "closed while busy",
 	} {
 		if seen[what] == 0 && *seedFlag == 0 {
@@ -121,6 +121,8 @@ func (r *random) step() {
 			p.gone[id] = true
 			r.tell(p, Canceled{ID: id})
 		}
+	case r.chance(3):
+		r.signal(p)
 	case r.chance(6):
 		r.pass(4 * time.Second)
 	case r.chance(10):
@@ -128,6 +130,22 @@ func (r *random) step() {
 		r.store.record = record{stamps: map[string]string{}}
 	default:
 		r.store.down = !r.store.down && r.chance(3)
+	}
+}
+
+// signal tells a coordinator of a write: of the last one, of one before, of a
+// deletion, or that anything may have changed.
+func (r *random) signal(p *peer) {
+	var h Changed
+	if n := len(r.store.history); n > 0 && !r.chance(4) {
+		v := r.store.history[max(0, n-1-r.rng.IntN(3))].version
+		h = Changed{Revision: v.Revision, Nonce: v.Nonce}
+	}
+	idle := p.open == nil
+	r.note("%s is told of %+v", p.name, h)
+	r.tell(p, h)
+	if idle && p.open != nil {
+		r.seen["load when told"]++
 	}
 }
 
@@ -227,6 +245,13 @@ func (r *random) finish(p *peer) {
 	}
 	r.note("%s: %T %s -> %+v", p.name, open, strings.Join(r.out, "; "), outcome(h))
 	r.tell(p, h)
+	if sv, save := open.(Save); save && r.store.version.Nonce == sv.Nonce {
+		for _, other := range r.peers {
+			if r.chance(2) {
+				r.signal(other)
+			}
+		}
+	}
 }
 
 func outcome(h Happening) any {

@@ -29,6 +29,8 @@ type world struct {
 	out    []string
 	nextID uint64
 	ensure error
+	// loads has every load shown.
+	loads bool
 }
 
 type modelStore struct {
@@ -94,13 +96,25 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		n := w.node(t, c)
 		then := n.parked
 		n.parked = nil
+		if then == nil {
+			w.say("%s is not paused", n.name)
+			break
+		}
 		w.step(n, then())
 	case "store":
 		w.setStore(t, c)
 	case "cancel", "close":
 		w.end(t, c)
+	case "told":
+		var h Changed
+		if v := w.store.version; !c.Has("any") {
+			h = Changed{Revision: v.Revision, Nonce: v.Nonce}
+		}
+		w.step(w.node(t, c), h)
 	case "show":
 		w.show(t)
+	case "show-loads":
+		w.loads = true
 	default:
 		t.Fatalf("%s: unknown command %s", c.Pos, c.Name)
 	}
@@ -289,6 +303,9 @@ func (w *world) carryOut(n *node, effect Effect) Happening {
 	case Load:
 		if e.Lock {
 			w.say("%s locks", n.name)
+		}
+		if w.loads {
+			w.say("%s loads", n.name)
 		}
 		return w.reply(n, "load", func() Happening { return w.load(e) })
 	case Renew:

@@ -63,6 +63,9 @@ type Ports struct {
 	Streams port.Streams
 	// Mutex keeps coordinators from colliding; nil for none.
 	Mutex port.Mutex
+	// Signal tells of what other coordinators write; nil where that is seen at the
+	// next tick only.
+	Signal port.Signal
 	// Clock and IDs default to the system's.
 	Clock port.Clock
 	IDs   port.IDs

@@ -36,6 +36,8 @@ type Coordinator struct {
 	shards map[string]int
 	// lost are shards that members report missing.
 	lost lostShards
+	// repairing is true while the index is repaired after a loss.
+	repairing bool
 	// lanes keep the steps of one stream from running twice at once here.
 	lanes map[string]*lane
 
@@ -66,6 +68,13 @@ func New(cfg Config, ports Ports) (*Coordinator, error) {
 		groups: map[port.GroupKey]*runner{}, shards: map[string]int{}, lanes: map[string]*lane{}, lost: lostShards{},
 	}
 	c.health.loopSeen.Store(int64(ports.Clock.Mono()))
+	if ports.Signal != nil {
+		c.owned.Add(1)
+		go func() {
+			defer c.owned.Done()
+			ports.Signal.Watch(c.closing, c.changed)
+		}()
+	}
 	return c, nil
 }
 

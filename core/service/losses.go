@@ -52,8 +52,9 @@ func (c *Coordinator) watchIdentity(ctx context.Context) {
 	}
 	c.mu.Unlock()
 	if lost {
-		c.cfg.Logger.Error("the metadata store was emptied: streams that are not declared have to be created again; shards are given after one lease time",
+		c.cfg.Logger.Error("the metadata store was emptied, or one of its servers: streams that are gone and not declared have to be created again; their shards are given after one lease time",
 			"lease", c.cfg.Timings.Lease)
+		c.repairAfterLoss(ctx)
 		if c.cfg.OnStoreLost != nil {
 			c.cfg.OnStoreLost()
 		}

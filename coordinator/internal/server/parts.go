@@ -47,16 +47,19 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 	var shared *redis.Client
 	switch cfg.Store.Type {
 	case config.StoreMemory:
-		p.ports.Store = memstore.New()
+		store := memstore.New()
+		p.ports.Store, p.ports.Signal = store, store
 		p.ports.Mutex = new(memstore.Mutex)
 	case config.StoreRedis:
 		client, err := p.openRedis(ctx, cfg, mainRedis(cfg), log)
 		if err != nil {
 			return err
 		}
-		if p.ports.Store, err = client.Store(ctx); err != nil {
+		store, err := client.Store(ctx)
+		if err != nil {
 			return err
 		}
+		p.ports.Store, p.ports.Signal = store, store
 		if cfg.Coordination.StateMutex.Enabled {
 			p.ports.Mutex = client.Mutex()
 		}
