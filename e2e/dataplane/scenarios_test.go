@@ -1,6 +1,9 @@
 package dataplane
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
@@ -57,5 +60,31 @@ func TestScenariosHaveNamesOfTheirOwn(t *testing.T) {
 			t.Errorf("scenario %q is incomplete, or there twice", s.id)
 		}
 		seen[s.id] = true
+	}
+}
+
+// The page says what a scenario is about, to those who read the table.
+func TestThePageListsEveryScenario(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "faults.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for id := range strings.SplitSeq(first, ", ") {
+			if strings.HasPrefix(line, "| `") {
+				listed[strings.Trim(id, "`")] = true
+			}
+		}
+	}
+	for _, s := range scenarios() {
+		if !listed[s.id] {
+			t.Errorf("docs/faults.md does not list scenario %s", s.id)
+		}
+		delete(listed, s.id)
+	}
+	for id := range listed {
+		t.Errorf("docs/faults.md lists %s, which is no scenario", id)
 	}
 }
