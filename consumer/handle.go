@@ -42,7 +42,10 @@ func (w *worker) attempt(ctx context.Context, e *entry) verdict {
 	if e.suspect {
 		w.p.stats.suspects.Add(1)
 	}
-	begun := time.Now()
+	var begun time.Time
+	if w.p.observing != nil {
+		begun = time.Now()
+	}
 	err := w.call(ctx, e.Record)
 	if w.p.observing != nil {
 		notify(w.p.observing, Observer.Handled, HandledEvent{
