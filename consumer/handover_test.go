@@ -130,7 +130,7 @@ func TestRevokeDuringASlowHandler(t *testing.T) {
 	}
 	start(t, b.config("a", l.handler("a", slow)))
 	// Seven keys in two shards; behind them three records of each shard wait.
-	eventually(t, "a has a record of each key in hand", func() bool { return waiting.Load() == 14 })
+	eventually(t, "a has a record of each key in hand", func() bool { return waiting.Load() == 14 && b.pending() == 20 })
 	var revoked atomic.Bool
 	b.coord.watch(func(q *protocol.Heartbeat, _ *protocol.HeartbeatResponse) {
 		if q.MemberID == "a" && len(q.RevokingShards) > 0 {

@@ -117,8 +117,13 @@ func (r *rota) join(p *poll) {
 func (r *rota) leave(p *poll) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if p.sent {
+		// Its reply is the last, also one without records.
+		p.until = time.Time{}
+		return false
+	}
 	delete(r.waiting, p)
-	return !p.sent
+	return true
 }
 
 // run looks at the shards until ctx ends.
