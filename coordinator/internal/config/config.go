@@ -58,7 +58,7 @@ type Coordinator struct {
 	Loop                 Loop          `key:"loop"`
 	API                  API           `key:"api"`
 	Store                Store         `key:"store"`
-	Redis                Redis         `key:"redis"`
+	Redis                MetadataRedis `key:"redis"`
 	Coordination         Coordination  `key:"coordination"`
 	Streams              Streams       `key:"streams"`
 	Defaults             Defaults      `key:"defaults"`
@@ -70,7 +70,7 @@ func (c *Coordinator) StreamsRedis() *Redis {
 	if c.Streams.Redis.Configured() {
 		return &c.Streams.Redis
 	}
-	return &c.Redis
+	return &c.Redis.Redis
 }
 
 // Timings returns the three durations that a new group lives by.
@@ -118,6 +118,15 @@ type Store struct {
 	// Type is StoreMemory or StoreRedis; StoreRedis when a Redis is configured.
 	Type      string `key:"type"`
 	KeyPrefix string `key:"key-prefix"`
+}
+
+// MetadataRedis is the Redis that keeps groups and streams.
+type MetadataRedis struct {
+	Redis
+	// WaitReplicas is how many replicas must have what is written before it is
+	// answered, WaitReplicasTimeout how long that is waited for.
+	WaitReplicas        int           `key:"wait-replicas"`
+	WaitReplicasTimeout time.Duration `key:"wait-replicas-timeout"`
 }
 
 // Redis says where a Redis is: one server, a Cluster, or the master that Sentinels
@@ -237,7 +246,7 @@ func Default() Config {
 			Loop:                 Loop{Enabled: true, TickInterval: time.Second},
 			API:                  API{BasePath: "/coord/v1", AdminUsername: "admin", AdminPassword: DefaultPassword},
 			Store:                Store{KeyPrefix: "redis-stream:coord"},
-			Redis:                Redis{Port: 6379},
+			Redis:                MetadataRedis{Redis: Redis{Port: 6379}, WaitReplicasTimeout: time.Second},
 			Streams:              Streams{Redis: Redis{Port: 6379}},
 			Coordination:         Coordination{StateMutex: StateMutex{Enabled: true, TTLMs: 30_000, AcquireTimeoutMs: 5_000, RetryIntervalMs: 100}},
 			Defaults:             Defaults{InitialShardCount: 1},

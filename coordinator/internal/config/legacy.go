@@ -29,7 +29,6 @@ var retired = []struct{ key, says string }{
 	{"coordinator.api.rate-limit.", notYet},
 	{"coordinator.audit.", notYet},
 	{"coordinator.monitoring.", notYet},
-	{"coordinator.redis.wait-replicas", notYet},
 }
 
 // notYet is said of settings that belong to what this version does not do. They

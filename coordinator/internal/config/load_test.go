@@ -235,11 +235,10 @@ func TestComplaints(t *testing.T) {
 		{"key prefix", "coordinator: {store: {key-prefix: 'a{b}'}}", nil, nil, "coordinator.store.key-prefix: must not contain { or }"},
 		{"redis url", "coordinator: {redis: {url: 'http://user:hunter2@x'}}", nil, nil, "coordinator.redis.url: must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path"},
 		{"redis url that cannot be read", "coordinator: {redis: {url: 'redis://user:hunter2@x:port'}}", nil, nil, "coordinator.redis.url: must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path"},
-		{"metadata on a cluster", "coordinator: {redis: {addresses: ['a:1', 'b:2']}}", nil, nil, "coordinator.store.type: is redis, but this version keeps groups and streams on one server, and not on a Cluster or behind Sentinels: " +
-			"name the server with coordinator.redis.url and where the streams are with coordinator.streams.redis, or set coordinator.store.type to memory"},
-		{"metadata behind sentinels", "coordinator: {store: {type: redis}}", []string{"COORDINATOR_REDIS_SENTINEL_MASTER=m", "COORDINATOR_REDIS_SENTINEL_ADDRESSES=a:1"}, nil,
-			"coordinator.store.type: is redis, but this version keeps groups and streams on one server, and not on a Cluster or behind Sentinels: " +
-				"name the server with coordinator.redis.url and where the streams are with coordinator.streams.redis, or set coordinator.store.type to memory"},
+		{"wait for replicas of memory", "coordinator: {redis: {wait-replicas: 1}}", nil, nil, "coordinator.redis.wait-replicas: is 1, but coordinator.store.type is memory, which has no replicas"},
+		{"wait for replicas", "coordinator: {redis: {addresses: ['a:1', 'b:2'], wait-replicas: 1000, wait-replicas-timeout: 5s}}", nil, nil,
+			"coordinator.redis.wait-replicas: is 1000, must be between 0 and 100\ncoordinator.redis.wait-replicas-timeout: is 5s, must be between 10ms and 2s"},
+		{"wait for replicas of streams", "coordinator: {streams: {redis: {host: h, wait-replicas: 1}}}", nil, nil, "coordinator.streams.redis.wait-replicas: no such setting (rsc.yaml)"},
 		{"half a sentinel", "coordinator: {store: {type: memory}}", []string{"COORDINATOR_REDIS_SENTINEL_MASTER=m"}, nil, "coordinator.redis.sentinel: master and addresses go together: set both or none"},
 		{"several kinds of redis", "coordinator: {streams: {redis: {host: h, addresses: ['a:1']}}}", nil, nil, "coordinator.streams.redis.addresses: only one of url, host, addresses (a Cluster) and sentinel may be set"},
 		{"database of a cluster", "coordinator: {streams: {redis: {database: 3, addresses: ['a:1']}}}", nil, nil, "coordinator.streams.redis.database: is 3, but a Cluster has no other database than 0"},

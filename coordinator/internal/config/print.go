@@ -37,7 +37,12 @@ func nodeOf(v reflect.Value) *yaml.Node {
 	case reflect.Struct:
 		node := &yaml.Node{Kind: yaml.MappingNode}
 		for i := range v.NumField() {
-			node.Content = append(node.Content, scalar("!!str", v.Type().Field(i).Tag.Get("key")), nodeOf(v.Field(i)))
+			field := v.Type().Field(i)
+			if field.Anonymous {
+				node.Content = append(node.Content, nodeOf(v.Field(i)).Content...)
+				continue
+			}
+			node.Content = append(node.Content, scalar("!!str", field.Tag.Get("key")), nodeOf(v.Field(i)))
 		}
 		return node
 	case reflect.Slice:

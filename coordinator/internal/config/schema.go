@@ -26,6 +26,8 @@ func settingsOf(t reflect.Type, prefix string, index []int) []setting {
 		key := prefix + field.Tag.Get("key")
 		at := append(slices.Clone(index), i)
 		switch {
+		case field.Anonymous:
+			list = append(list, settingsOf(field.Type, prefix, at)...)
 		case field.Type.Kind() == reflect.Struct:
 			list = append(list, settingsOf(field.Type, key+".", at)...)
 		case isList(field.Type):

@@ -28,6 +28,11 @@ const (
 	minMutexAcquireMs  = 10
 	maxRedisDatabase   = 1 << 20
 	maxAddresses       = 1000
+	maxWaitReplicas    = 100
+	// minWaitReplicasTimeout and maxWaitReplicasTimeout leave a write time to be
+	// answered.
+	minWaitReplicasTimeout = 10 * time.Millisecond
+	maxWaitReplicasTimeout = 2 * time.Second
 )
 
 // complaints collects what is wrong, each with the key that it is about.
@@ -116,19 +121,14 @@ func (c *Coordinator) validate(bad *complaints) {
 	c.validateTimings(bad)
 	c.API.validate(bad)
 	c.Store.validate(bad)
-	c.Redis.validate(bad, "coordinator.redis.")
+	c.Redis.validate(bad, c.Store.Type)
 	c.Streams.Redis.validate(bad, "coordinator.streams.redis.")
 	c.Coordination.StateMutex.validate(bad)
 	bad.within("coordinator.limits.max-shards", c.Limits.MaxShards, 1, protocol.MaxShards)
 	bad.within("coordinator.defaults.initial-shard-count", c.Defaults.InitialShardCount, 1, max(1, c.Limits.MaxShards))
 	c.Streams.validate(bad, max(1, c.Limits.MaxShards))
-	if c.Store.Type == StoreRedis && !c.Redis.OneServer() {
-		if c.Redis.Configured() {
-			bad.addf("coordinator.store.type", "is redis, but this version keeps groups and streams on one server, and not on a Cluster or behind Sentinels: "+
-				"name the server with coordinator.redis.url and where the streams are with coordinator.streams.redis, or set coordinator.store.type to memory")
-		} else {
-			bad.addf("coordinator.store.type", "is redis, but no Redis is configured: set coordinator.redis.url")
-		}
+	if c.Store.Type == StoreRedis && !c.Redis.Configured() {
+		bad.addf("coordinator.store.type", "is redis, but no Redis is configured: set coordinator.redis.url")
 	}
 	if c.Streams.ProvisioningEnabled && !c.StreamsRedis().Configured() {
 		bad.addf("coordinator.streams.provisioning-enabled", "is true, but no Redis is configured: set coordinator.redis.url")
@@ -187,6 +187,16 @@ func (s *Store) validate(bad *complaints) {
 		bad.oneOf("coordinator.store.type", s.Type, StoreMemory, StoreRedis)
 	}
 	bad.protocol(protocol.ValidatePrefix("coordinator.store.key-prefix", s.KeyPrefix))
+}
+
+func (r *MetadataRedis) validate(bad *complaints, store string) {
+	const key = "coordinator.redis."
+	r.Redis.validate(bad, key)
+	bad.within(key+"wait-replicas", r.WaitReplicas, 0, maxWaitReplicas)
+	bad.lasting(key+"wait-replicas-timeout", r.WaitReplicasTimeout, minWaitReplicasTimeout, maxWaitReplicasTimeout)
+	if r.WaitReplicas > 0 && store != StoreRedis {
+		bad.addf(key+"wait-replicas", "is %d, but coordinator.store.type is %s, which has no replicas", r.WaitReplicas, store)
+	}
 }
 
 // validate checks one of the places that say where a Redis is; prefix begins the

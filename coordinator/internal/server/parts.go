@@ -85,7 +85,7 @@ type place struct {
 	*config.Redis
 }
 
-func mainRedis(cfg *config.Coordinator) place { return place{"coordinator.redis", &cfg.Redis} }
+func mainRedis(cfg *config.Coordinator) place { return place{"coordinator.redis", &cfg.Redis.Redis} }
 
 func streamsRedis(cfg *config.Coordinator) place {
 	if cfg.Streams.Redis.Configured() {
@@ -147,10 +147,12 @@ func redisConfig(cfg *config.Coordinator, r place, log *slog.Logger) (redis.Conf
 		return redis.Config{}, fmt.Errorf("%s.tls.%w", r.key, err)
 	}
 	c := redis.Config{
-		Username:  r.Username,
-		Password:  r.Password.Reveal(),
-		TLS:       tlsConfig,
-		KeyPrefix: cfg.Store.KeyPrefix,
+		Username:     r.Username,
+		Password:     r.Password.Reveal(),
+		TLS:          tlsConfig,
+		KeyPrefix:    cfg.Store.KeyPrefix,
+		WaitReplicas: cfg.Redis.WaitReplicas,
+		WaitTimeout:  cfg.Redis.WaitReplicasTimeout,
 		Mutex: redis.MutexConfig{
 			Owner:          cfg.ID,
 			TTL:            time.Duration(m.TTLMs) * time.Millisecond,
