@@ -84,9 +84,9 @@ func TestMillion(t *testing.T) {
 	if t.Failed() || found.lost > 0 || found.disorder > 0 {
 		verdict = "FAILED"
 	}
-	t.Logf("million: %s seed=%d server=%s members=%d keys=%d shards=%d produced=%d processed=%d duplicates=%d lost=%d order_violations=%d "+
+	t.Logf("million: %s seed=%d server=%s members=%d keys=%d shards=%d produced=%d confirmed=%d processed=%d duplicates=%d lost=%d order_violations=%d "+
 		"unknown_outcomes=%d gone_with_the_server=%d old_token_work=%d failed_attempts=%d rebalances=%d kill_9=%d sigstop=%d failovers=%d feeding=%s took=%s",
-		verdict, seed, m.server.Kind.Name, millionMembers, millionKeys, millionShards, found.produced, m.account.finished, found.duplicated, found.lost,
+		verdict, seed, m.server.Kind.Name, millionMembers, millionKeys, millionShards, found.produced, found.produced-found.unknown-found.refused, m.account.finished, found.duplicated, found.lost,
 		found.disorder, found.unknown, found.gone, found.oldTokens, m.account.failures, m.rebalances, m.kills, m.stops, m.failovers,
 		fed.Round(time.Millisecond), took.Round(time.Millisecond))
 	if found.lost > 0 || found.disorder > 0 {

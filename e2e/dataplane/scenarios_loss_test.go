@@ -37,14 +37,14 @@ func loss(do func(t *testing.T, w *world), bound time.Duration, s setting) func(
 		f := w.newFeed("k", 100, nil)
 		f.publish(t.Context(), size(2_000, 10_000))
 		w.awaitDrained()
-		before := logged(members)
+		before, began := logged(members), time.Now()
 		do(t, w)
 		at := time.Now()
 		f.start(200)
 		took := w.recovery(at)
 		f.halt()
 		w.awaitDrained()
-		expectQuiet(t, members, before, w.shards, at)
+		expectQuiet(t, members, before, w.shards, began)
 		w.lossy = true // what was there before the loss is not there any more
 		found := w.find()
 		found.recovery, found.bound = took, bound

@@ -31,7 +31,7 @@ func trimmed(t *testing.T, kind faultkit.Kind) finding {
 	}
 	f := w.newFeed("k", 200, nil)
 	f.start(perSecond)
-	until := time.Now().Add(time.Duration(size(6, 600)) * time.Second)
+	until := time.Now().Add(time.Duration(size(6, 120)) * time.Second)
 	longest, kept := int64(0), int64(0)
 	for time.Now().Before(until) {
 		sum := int64(0)

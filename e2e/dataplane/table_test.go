@@ -37,6 +37,8 @@ type finding struct {
 	// gone what the server lost itself, oldTokens the handlings that were begun
 	// under an older token.
 	unknown, dead, gone, oldTokens int
+	// refused counts records that were given up, certainly not stored.
+	refused int
 	// recovery is the time that the scenario is about, bound its limit; zero for
 	// none.
 	recovery, bound time.Duration
@@ -172,8 +174,12 @@ func (w *world) find() finding {
 	f.duplicated += w.storedTwice(published, there)
 	var lost []name
 	for n, s := range published {
-		if s.outcome == unknown {
+		switch s.outcome {
+		case unknown:
 			f.unknown++
+		case refused:
+			f.refused++
+		case stored:
 		}
 		owed := s.outcome == stored || (s.outcome == unknown && there[n] > 0)
 		if !owed || w.account.done(n) || excused[n] {
