@@ -108,10 +108,16 @@ func manyShards(t *testing.T, kind faultkit.Kind) finding {
 	return found
 }
 
-// lostReplies loses replies of reads that had records in them.
-func lostReplies(t *testing.T, kind faultkit.Kind) finding {
+// lostReplies loses replies of reads that had records in them. The members' plans
+// begin with defaults.
+func lostReplies(defaults plan) func(*testing.T, faultkit.Kind) finding {
+	return func(t *testing.T, kind faultkit.Kind) finding { return loseReplies(t, kind, defaults) }
+}
+
+func loseReplies(t *testing.T, kind faultkit.Kind, defaults plan) finding {
+	t.Helper()
 	const most = 2 * time.Second
-	w := newWorld(t, kind, setting{server: faultkit.Options{Proxied: true}})
+	w := newWorld(t, kind, setting{server: faultkit.Options{Proxied: true}, defaults: defaults})
 	w.settle(w.join("a"), w.join("b"))
 	losses := size(24, 100)
 	each := losses / len(w.server.Proxies)
@@ -148,6 +154,32 @@ func busyProxies(w *world) int {
 		owners[w.server.Owner(shardKey(shard))] = true
 	}
 	return len(owners)
+}
+
+// cutConnections breaks all connections of members and producers, again and again.
+func cutConnections(t *testing.T, kind faultkit.Kind) finding {
+	const (
+		pause = 250 * time.Millisecond
+		most  = 2 * time.Second
+	)
+	w := newWorld(t, kind, setting{server: faultkit.Options{Proxied: true}})
+	w.settle(w.join("a"), w.join("b"))
+	f := w.newFeed("k", 200, nil)
+	f.start(1_000)
+	w.awaitMore(100)
+	cuts := size(12, 100)
+	for range cuts {
+		for _, p := range w.server.Proxies {
+			p.Cut()
+		}
+		time.Sleep(pause) // the rhythm of the fault
+	}
+	f.halt()
+	w.awaitDrained()
+	found := w.find()
+	found.recovery, found.bound = w.worstDelay(), most
+	found.note = fmt.Sprintf("%d times; recovery is the worst delay of a record", cuts)
+	return found
 }
 
 // badRecords hands out what makes other consumers give up: a panic, an entry that

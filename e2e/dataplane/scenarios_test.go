@@ -16,6 +16,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{id: "plain", what: "nothing goes wrong", kinds: all, run: plain},
 		{id: "B1-flush", what: "everything is flushed, the coordinator's records are elsewhere", kinds: all, run: loss(flushAll, resume, setting{})},
+		{id: "B1-polled", what: "everything is flushed where shards share a connection", kinds: all, run: loss(flushAll, resume, setting{defaults: plan{MaxBlocked: -1}})},
 		{id: "B1-restart", what: "the server comes back empty", kinds: all, run: loss(restartEmpty, resume, setting{})},
 		{id: "B1-all", what: "everything is flushed, the coordinator's records too", kinds: single, run: loss(flushAll, lease+resume, setting{metaThere: true, declared: true})},
 		{id: "B3", what: "the groups are destroyed", kinds: all, run: loss(destroyGroups, resume, setting{})},
@@ -25,7 +26,9 @@ func scenarios() []scenario {
 		{id: "B9", what: "64 shards and a small pool", kinds: all, run: manyShards},
 		{id: "B12-type", what: "an error that does not end", kinds: all, run: brokenStreams},
 		{id: "B12-away", what: "the server is away for 4 s", kinds: all, run: serverAway},
-		{id: "B13", what: "replies of reads are lost", kinds: all, run: lostReplies},
+		{id: "B13", what: "replies of reads are lost", kinds: all, run: lostReplies(plan{})},
+		{id: "B13-polled", what: "replies of reads are lost where shards share a connection", kinds: all, run: lostReplies(plan{MaxBlocked: -1})},
+		{id: "cut", what: "all connections break, again and again", kinds: all, run: cutConnections},
 		{id: "B15", what: "panics, foreign entries, a restart", kinds: all, run: badRecords},
 		{id: "B18-B25-E2", what: "a member is killed that holds records", kinds: all, run: killedHolding},
 		{id: "B19", what: "pending records are deleted", kinds: all, run: deletedPending},

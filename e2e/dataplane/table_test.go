@@ -108,8 +108,11 @@ func TestScenarios(t *testing.T) {
 					t.Parallel()
 					r := row{scenario: s.id, server: kind.Name, verdict: "did not come to its end"}
 					defer func() {
-						if t.Skipped() {
+						switch {
+						case t.Skipped():
 							r.verdict = "skipped"
+						case t.Failed():
+							t.Logf("what happened: %s", s.what)
 						}
 						all.add(r)
 					}()
