@@ -190,7 +190,7 @@ func (b *batch) send(ctx context.Context, s *snapshot) {
 // lanes groups what is waiting by the node that it goes to, in order.
 func (b *batch) lanes(ctx context.Context) []*lane {
 	if n := b.p.nodes; n.single != nil {
-		return []*lane{{p: b.p, client: n.single, entries: b.waiting}}
+		return []*lane{{p: b.p, client: n.single, entries: b.waiting, probe: !b.stuckSince.IsZero()}}
 	}
 	type target struct {
 		client *redis.Client
@@ -220,7 +220,7 @@ func (b *batch) lanes(ctx context.Context) []*lane {
 
 // laneFor returns a lane to the node that holds key.
 func (b *batch) laneFor(ctx context.Context, key string) *lane {
-	l := &lane{p: b.p}
+	l := &lane{p: b.p, probe: !b.stuckSince.IsZero()}
 	to, redirected := b.redirects[key]
 	if !redirected {
 		l.client, l.err = b.p.nodes.forKey(ctx, key)

@@ -3,6 +3,7 @@ package producer_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,55 @@ func BenchmarkSend(b *testing.B) {
 			x.trim(b)
 		})
 	}
+}
+
+// BenchmarkLimit shows the cost of one message of Send under each policy, with
+// shards that are full of records which no group has been given.
+func BenchmarkLimit(b *testing.B) {
+	const length = 1000
+	for _, c := range []struct {
+		name   string
+		length int64
+		policy producer.FullPolicy
+	}{
+		{"none", 0, ""},
+		{"refuse", 1 << 40, producer.RefuseWhenFull},
+		{"drop", length, producer.DropWhenFull},
+		{"drop-exactly", length, producer.DropWhenFullExactly},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			server := redistest.Start(b)
+			provision(b, server.Client, benchShards)
+			x := &bench{server: server, body: []byte(strings.Repeat("x", benchPayload)), p: open(b, newCoordinator(benchShards), server.Addr, limited(c.length, c.policy))}
+			for i := range benchKeys {
+				x.keys = append(x.keys, fmt.Sprintf("customer-%d", i))
+			}
+			x.async(b, 2*length*benchShards)
+			b.ReportAllocs()
+			before := serverCPU(b, server)
+			b.ResetTimer()
+			x.async(b, b.N)
+			b.StopTimer()
+			b.ReportMetric((serverCPU(b, server)-before)*1e6/float64(b.N), "server-µs/op")
+		})
+	}
+}
+
+// serverCPU returns the seconds of CPU that a server has used.
+func serverCPU(tb testing.TB, server *redistest.Server) float64 {
+	sum := 0.0
+	for line := range strings.Lines(server.Client.Info(tb.Context(), "cpu").Val()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name != "used_cpu_sys" && name != "used_cpu_user" {
+			continue
+		}
+		seconds, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		sum += seconds
+	}
+	return sum
 }
 
 // BenchmarkAgainstRaw runs the producer and the bare client in turn and reports

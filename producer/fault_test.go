@@ -426,6 +426,22 @@ func TestRetriesEnd(t *testing.T) {
 	}
 }
 
+// A broken server is asked with one message until it has stored it.
+func TestBatchDoesNotFloodABrokenServer(t *testing.T) {
+	stub := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
+	p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.RetryFor = 500 * time.Millisecond })
+	results, err := p.PublishBatch(t.Context(), numbered(400, 400))
+	wantError(t, err, producer.ErrRedisRefused, "LOADING")
+	for i, r := range results {
+		if r.Err == nil {
+			t.Fatalf("message %d is stored", i)
+		}
+	}
+	if n := len(stub.Seen()); n < 403 || n > 450 {
+		t.Errorf("%d commands", n)
+	}
+}
+
 // The time for retries begins anew whenever something was stored: a large batch
 // does not run out of it because it is large.
 func TestRetriesOfABatchThatGetsOn(t *testing.T) {

@@ -15,6 +15,7 @@ type lane struct {
 	ask     bool // the node is importing the slot: ASKING goes before each command
 	release func()
 	err     error // why there is no client
+	probe   bool  // one message finds out whether a trouble is over
 	entries []*entry
 
 	// args and cmds are used again for each part.
@@ -44,6 +45,7 @@ func (l *lane) run(ctx context.Context, s *snapshot) {
 		n := l.cut(rest)
 		l.exchange(ctx, rest[:n])
 		part := rest[:n]
+		l.probe = false
 		rest = rest[n:]
 		if i := slices.IndexFunc(part, func(e *entry) bool { return e.verdict.kind.troubles() }); i >= 0 {
 			// The node or the way to it is in trouble, which the rest would only run into too.
@@ -62,6 +64,9 @@ func (l *lane) run(ctx context.Context, s *snapshot) {
 // cut returns how many of the entries make up the next part.
 func (l *lane) cut(entries []*entry) int {
 	n, bytes := 0, 0
+	if l.probe {
+		return 1
+	}
 	for _, e := range entries {
 		if bytes += e.size; n > 0 && (n == l.p.cfg.PipelineMessages || bytes > l.p.cfg.PipelineBytes) {
 			break

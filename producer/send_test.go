@@ -633,3 +633,26 @@ func TestChainOverAChangeOfTheRouting(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+func TestSendWithRetryUncertain(t *testing.T) {
+	server := redistest.Start(t)
+	provision(t, server.Client, 1)
+	proxy := redistest.NewProxy(t, server.Addr)
+	p := open(t, newCoordinator(1), proxy.Addr, func(cfg *producer.Config) {
+		cfg.RetryUncertain, cfg.RetryFor, cfg.PipelineMessages, cfg.Linger = true, time.Minute, 3, 200*time.Millisecond
+	})
+	eventually(t, "the routing", func() bool { _, ok := p.Routing(); return ok })
+	proxy.LoseReply("NOMKSTREAM", 2)
+	got, results := outcomes(t, send(t, p, numbered(5, 1)...))
+	if got != "ok ok ok ok ok" {
+		t.Fatal(got)
+	}
+	for i, r := range results {
+		if want := i == 1 || i == 2; r.Receipt.Repeated != want {
+			t.Errorf("message %d: repeated is %t", i, r.Receipt.Repeated)
+		}
+	}
+	if got, want := payloads(t, server.Client, 0), []string{"0", "1", "2", "1", "2", "3", "4"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+}
