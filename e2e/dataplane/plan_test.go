@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,6 +58,8 @@ type plan struct {
 	// at the end.
 	Trim         bool
 	TrimInterval time.Duration
+	// MemoryLimit is the Go runtime's, 0 for none.
+	MemoryLimit int64
 }
 
 // config makes a consumer's settings of a plan.
@@ -83,6 +86,9 @@ func memberMain(text string) int {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		log.Error("no plan", "err", err)
 		return 2
+	}
+	if p.MemoryLimit > 0 {
+		debug.SetMemoryLimit(p.MemoryLimit)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

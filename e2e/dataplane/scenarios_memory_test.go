@@ -77,13 +77,19 @@ func largeRecords(t *testing.T, kind faultkit.Kind) finding {
 	const (
 		megabyte = 1 << 20
 		overhead = 64 * megabyte
+		// The runtime does not count the program itself.
+		program = 20 * megabyte
 	)
 	shards, each, bytes := size(16, 64), size(256<<10, megabyte), int64(size(16, 64))*megabyte
 	w := newWorld(t, kind, setting{shards: shards})
 	f := w.newFeed("k", 10*shards, nil)
 	f.padding, f.batch = each-100, 8
 	f.publish(t.Context(), 8*shards)
-	m := w.start("m", func(p *plan) { p.MaxInFlightBytes, p.Hold, p.Concurrency = bytes, 5*time.Millisecond, 4 })
+	m := w.start("m", func(p *plan) {
+		p.MaxInFlightBytes, p.Hold, p.Concurrency = bytes, 5*time.Millisecond, 4
+		// Without a limit the runtime lets as much garbage gather as there is in use.
+		p.MemoryLimit = bytes + overhead - program
+	})
 	w.awaitDone(8 * shards)
 	peak := residentPeak(t, m.proc.PID())
 	w.awaitDrained()
