@@ -96,7 +96,7 @@ func TestDocumentedRules(t *testing.T) {
 	}
 	streams := open(t, cfg).Streams()
 	porttest.Streams(t, func(t *testing.T) porttest.Redis {
-		if err := removeKeys(t.Context(), admin, "porttest*"); err != nil {
+		if err := removeKeys(t.Context(), admin); err != nil {
 			t.Fatal(err)
 		}
 		return porttest.Redis{Streams: streams, Do: func(ctx context.Context, args ...any) (any, error) {
@@ -139,9 +139,7 @@ func TestDocumentedRulesOnCluster(t *testing.T) {
 	cfg := redis.Config{Addrs: cluster.Addrs(), Username: "coordinator", Password: "pw", WaitReplicas: 1}
 	metadataSuites(t, cfg)
 	porttest.Streams(t, func(t *testing.T) porttest.Redis {
-		err := admin.ForEachMaster(t.Context(), func(ctx context.Context, c *goredis.Client) error {
-			return removeKeys(ctx, c, "porttest*")
-		})
+		err := admin.ForEachMaster(t.Context(), removeKeys)
 		if err != nil {
 			t.Fatal(err)
 		}

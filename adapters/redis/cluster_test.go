@@ -48,9 +48,7 @@ func TestStreamsOnCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, false)
 	c := rawCluster(t, cluster)
 	porttest.Streams(t, func(t *testing.T) porttest.Redis {
-		err := c.ForEachMaster(t.Context(), func(ctx context.Context, c *goredis.Client) error {
-			return removeKeys(ctx, c, "porttest*")
-		})
+		err := c.ForEachMaster(t.Context(), removeKeys)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,6 +59,17 @@ func raw(tb testing.TB, url string) *goredis.Client {
 	return c
 }
 
+// universal returns a client of the test's own for one server or a Cluster.
+func universal(tb testing.TB, cfg redis.Config) goredis.UniversalClient {
+	tb.Helper()
+	if cfg.URL != "" {
+		return raw(tb, cfg.URL)
+	}
+	c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: cfg.Addrs})
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 var prefixes atomic.Int64
 
 // freshPrefix returns a key prefix under which there is nothing.
@@ -95,7 +106,7 @@ func suites(t *testing.T, url string) {
 	t.Run("Streams", func(t *testing.T) {
 		c := raw(t, url)
 		porttest.Streams(t, func(t *testing.T) porttest.Redis {
-			if err := removeKeys(t.Context(), c, "porttest*"); err != nil {
+			if err := removeKeys(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 			return porttest.Redis{
@@ -108,8 +119,9 @@ func suites(t *testing.T, url string) {
 	})
 }
 
-func removeKeys(ctx context.Context, c *goredis.Client, pattern string) error {
-	keys, err := c.Keys(ctx, pattern).Result()
+// removeKeys removes what the suite of streams has left on a server.
+func removeKeys(ctx context.Context, c *goredis.Client) error {
+	keys, err := c.Keys(ctx, "porttest*").Result()
 	if err != nil {
 		return err
 	}

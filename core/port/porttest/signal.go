@@ -130,8 +130,9 @@ func testSeenWhenTold(t *testing.T, a, b SignalStore) {
 
 // testNothingToTell: a renewal changes no record, and a refused write nothing.
 func testNothingToTell(t *testing.T, a, b SignalStore) {
-	v := save(t, a, orders, port.GroupSave{Body: body("one")})
 	w := watch(t, b)
+	v := save(t, a, orders, port.GroupSave{Body: body("one")})
+	w.until(t, changeTo(orders, v))
 	if err := a.RenewGroup(t.Context(), orders, port.Renewal{Expected: v, Stamps: []port.Stamp{{Life: "x", Value: "1"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -45,12 +45,19 @@ func StartCluster(tb testing.TB, masters int, replicas bool) *Cluster {
 	for i, s := range c.Replicas {
 		s.must("CLUSTER REPLICATE %s", c.Masters[i].NodeID())
 	}
-	for _, s := range c.Replicas {
-		Eventually(tb, "a replica to be in step", func() bool {
-			return strings.Contains(s.must("INFO replication"), "master_link_status:up")
-		})
+	for i, s := range c.Replicas {
+		s.inStep(c.Masters[i])
 	}
 	return c
+}
+
+// inStep waits until a replica has what its master has, and is sent what comes.
+func (s *Server) inStep(master *Server) {
+	s.tb.Helper()
+	Eventually(s.tb, "a replica to be in step", func() bool {
+		return strings.Contains(s.must("INFO replication"), "master_link_status:up") &&
+			strings.Contains(master.must("INFO replication"), "state=online")
+	})
 }
 
 // StartNode starts a server that is ready to join a Cluster.

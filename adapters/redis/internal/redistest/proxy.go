@@ -19,6 +19,8 @@ type Proxy struct {
 	listener net.Listener
 	lose     atomic.Bool
 	word     atomic.Pointer[string]
+	holds    atomic.Pointer[holding]
+	tb       testing.TB
 	users    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -33,7 +35,7 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, conns: make(map[net.Conn]struct{})}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, tb: tb, conns: make(map[net.Conn]struct{})}
 	p.users.Go(p.accept)
 	tb.Cleanup(p.close)
 	return p
@@ -49,6 +51,22 @@ func (p *Proxy) LoseNext() { p.lose.Store(true) }
 // LoseAnswerTo does so when the server next answers a request that has this word in
 // it, of whatever connection; in those of other requests nothing is lost.
 func (p *Proxy) LoseAnswerTo(word string) { p.word.Store(&word) }
+
+// holding is a request that is kept back.
+type holding struct {
+	word             string
+	reached, release chan struct{}
+}
+
+// Hold keeps the next request back that has this word in it. reached is closed when
+// it has come; release sends it on, at the latest when the test ends.
+func (p *Proxy) Hold(word string) (reached <-chan struct{}, release func()) {
+	h := &holding{word: word, reached: make(chan struct{}), release: make(chan struct{})}
+	p.holds.Store(h)
+	release = sync.OnceFunc(func() { close(h.release) })
+	p.tb.Cleanup(release)
+	return h.reached, release
+}
 
 func (p *Proxy) accept() {
 	for {
@@ -70,13 +88,17 @@ func (p *Proxy) accept() {
 	}
 }
 
-// passRequests copies from client to server until either ends, and has the answer
-// lost to what LoseAnswerTo says.
+// passRequests copies from client to server until either ends, has the answer lost
+// to what LoseAnswerTo says, and keeps back what Hold says.
 func (p *Proxy) passRequests(client, server net.Conn, lose *atomic.Bool) {
 	p.copy(client, server, func(request []byte) bool {
 		word := p.word.Load()
 		if word != nil && bytes.Contains(request, []byte(*word)) && p.word.CompareAndSwap(word, nil) {
 			lose.Store(true)
+		}
+		if h := p.holds.Load(); h != nil && bytes.Contains(request, []byte(h.word)) && p.holds.CompareAndSwap(h, nil) {
+			close(h.reached)
+			<-h.release
 		}
 		return true
 	})

@@ -26,9 +26,7 @@ func StartWatched(tb testing.TB) *Watched {
 		tb.Fatal(err)
 	}
 	w.Replica = Start(tb, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
-	Eventually(tb, "the replica to be in step", func() bool {
-		return strings.Contains(w.Replica.must("INFO replication"), "master_link_status:up")
-	})
+	w.Replica.inStep(w.Master)
 	w.Sentinel = startSentinel(tb, w.Name, host, port)
 	Eventually(tb, "the Sentinel to know the replica", func() bool {
 		return strings.Contains(w.Sentinel.must("INFO sentinel"), "slaves=1")
