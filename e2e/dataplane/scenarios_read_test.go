@@ -120,7 +120,7 @@ func loseReplies(t *testing.T, kind faultkit.Kind, defaults plan) finding {
 	w := newWorld(t, kind, setting{server: faultkit.Options{Proxied: true}, defaults: defaults})
 	w.settle(w.join("a"), w.join("b"))
 	losses := size(24, 100)
-	each := losses / len(w.server.Proxies)
+	each := (losses + len(w.server.Proxies) - 1) / len(w.server.Proxies)
 	f := w.newFeed("k", 1_000, nil)
 	f.start(size(3_000, 5_000))
 	w.awaitMore(100)
