@@ -87,13 +87,15 @@ mutants: ## switch every rule of the protocol off in turn and show what notices 
 
 # -p 1, so that no package's benchmarks disturb another's. STREAMBENCH are the
 # flags of e2e/streambench: "-gate" makes a missed target an error, "-rounds 3
-# -records 50000" is a short form.
+# -records 50000" is a short form. CONTROLBENCH are those of e2e/controlbench.
 BENCH ?= .
 STREAMBENCH ?=
+CONTROLBENCH ?=
 
 .PHONY: bench
-bench: ## compare with peers in one run (STREAMBENCH, its flags), then run all benchmarks one after the other, or those that BENCH matches
+bench: ## compare with peers in one run (CONTROLBENCH, STREAMBENCH, their flags), then run all benchmarks one after the other, or those that BENCH matches
 	cd e2e && go run ./assignbench
+	cd e2e && go run ./controlbench $(CONTROLBENCH)
 	cd e2e && go run ./streambench $(STREAMBENCH)
 	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchmem work
 

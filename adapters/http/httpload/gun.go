@@ -1,0 +1,164 @@
+package httpload
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// maxComplaints bounds how many answers that are no good are kept for the report.
+const maxComplaints = 3
+
+// Gun holds ready-made keepalives of one group. Make one with NewGun.
+type Gun struct {
+	target *Target
+	rounds []round
+	within time.Duration
+}
+
+// round is one request. Its id is in it once, as idDigits digits.
+type round struct {
+	request []byte
+	id      []byte // the part of request
+}
+
+const (
+	idPrefix = "load-"
+	idDigits = 12
+)
+
+// NewGun makes the requests of these heartbeats. within is how long an answer may
+// take.
+func NewGun(t *Target, stream, group string, keepalives []*protocol.Heartbeat, within time.Duration) (*Gun, error) {
+	g := &Gun{target: t, rounds: make([]round, len(keepalives)), within: within}
+	mark := []byte(idPrefix + fmt.Sprintf("%0*d", idDigits, 0))
+	for i, q := range keepalives {
+		one := *q
+		one.RequestID = string(mark)
+		body, err := json.Marshal(&one)
+		if err != nil {
+			return nil, fmt.Errorf("encode a heartbeat: %w", err)
+		}
+		request := t.HeartbeatRequest(stream, group, q.MemberID, body)
+		at := bytes.LastIndex(request, mark)
+		g.rounds[i] = round{request: request, id: request[at+len(idPrefix) : at+len(mark)]}
+	}
+	return g, nil
+}
+
+// Result is what came of firing.
+type Result struct {
+	// OK counts the answers with status OK to the request that was sent.
+	OK int64
+	// Failed counts all others, and requests without an answer.
+	Failed int64
+	// Complaints are some of what Failed counts.
+	Complaints []string
+	// Took is the time from the first request to the last answer.
+	Took time.Duration
+	// Latency has the time of each answer counted in OK.
+	Latency Histogram
+}
+
+// PerSecond returns the good answers of a second.
+func (r *Result) PerSecond() float64 { return float64(r.OK) / r.Took.Seconds() }
+
+func (r *Result) complain(what string) {
+	r.Failed++
+	if len(r.Complaints) < maxComplaints {
+		r.Complaints = append(r.Complaints, what)
+	}
+}
+
+// Fire sends keepalives over so many connections, on each the next one as soon as
+// the last one is answered, until ctx ends. Each connection has members of its own,
+// so no member has two requests under way; more connections than members are not
+// made.
+// Errors: a connection that cannot be made.
+func (g *Gun) Fire(ctx context.Context, connections int) (*Result, error) {
+	connections = max(1, min(connections, len(g.rounds)))
+	conns := make([]*Conn, connections)
+	defer func() {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	for i := range conns {
+		c, err := Dial(ctx, g.target)
+		if err != nil {
+			return nil, err
+		}
+		conns[i] = c
+	}
+	results := make([]Result, connections)
+	var ids atomic.Int64
+	var wait sync.WaitGroup
+	began := time.Now()
+	for i, c := range conns {
+		wait.Go(func() { g.fire(ctx, c, i, connections, &ids, &results[i]) })
+	}
+	wait.Wait()
+	all := &Result{Took: time.Since(began)}
+	for i := range results {
+		r := &results[i]
+		all.OK += r.OK
+		all.Failed += r.Failed
+		all.Latency.Add(&r.Latency)
+		all.Complaints = append(all.Complaints, r.Complaints[:min(len(r.Complaints), maxComplaints-len(all.Complaints))]...)
+	}
+	return all, nil
+}
+
+// idsAtOnce is how many request ids a connection draws together.
+const idsAtOnce = 1024
+
+func (g *Gun) fire(ctx context.Context, c *Conn, first, step int, ids *atomic.Int64, r *Result) {
+	var id, last int64
+	for i := first; ctx.Err() == nil; i += step {
+		if i >= len(g.rounds) {
+			i = first
+		}
+		if id == last {
+			last = ids.Add(idsAtOnce)
+			id = last - idsAtOnce
+		}
+		id++
+		if err := g.rounds[i].fire(c, id, g.within, r); err != nil {
+			r.complain(err.Error())
+			return
+		}
+	}
+}
+
+var statusOK = []byte(`"status":"OK"`)
+
+// fire sends one request and looks at the answer.
+// Errors: those of the connection.
+func (x *round) fire(c *Conn, id int64, within time.Duration, r *Result) error {
+	for i, n := idDigits-1, id; i >= 0; i, n = i-1, n/10 {
+		x.id[i] = '0' + byte(n%10)
+	}
+	sent := time.Now()
+	status, body, err := c.RoundTrip(x.request, within)
+	switch {
+	case err != nil:
+		return errors.Join(errors.New("a heartbeat was not answered"), err)
+	case status == http.StatusOK && bytes.Contains(body, statusOK) && bytes.Contains(body, x.id):
+		r.OK++
+		r.Latency.Record(time.Since(sent))
+	default:
+		r.complain(strconv.Itoa(status) + " " + string(body[:min(len(body), 300)]))
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// small sizes play every scene in no time.
+var small = sizes{
+	members: 12, shards: 40,
+	smallMembers: 3, largeMembers: 9, shardsEach: 2,
+	groupMembers: 3, groupShards: 20, cycles: 1,
+	stormMembers: 8, stormShards: 30,
+	memoryMembers: 20, memoryShards: 64,
+	handOvers: 8,
+}
+
+// The figures of small groups mean nothing, but everything else about the scenes
+// does: all of them can be played, no heartbeat fails in any, each figure is taken,
+// and what must never happen does not.
+func TestEveryScene(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not on the PATH, and CI must not go without these tests")
+		}
+		t.Skip("SKIPPED, and much is untested without it: redis-server is not on the PATH")
+	}
+	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
+		t.Skip("needs a redis-server: left out of the fast tests")
+	}
+	s, err := parse([]string{"-rounds=1", "-sample=150ms", "-connections=4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := startRedis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b := &bench{settings: s, sizes: small, redis: server}
+	for _, one := range scenes(s) {
+		t.Run(one.name, func(t *testing.T) {
+			if one.name == "memory" && os.Getenv("GOWORK") == "off" {
+				t.Skip("builds the command, which the workspace knows")
+			}
+			results, err := b.play(t.Context(), []scene{one}, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &results[0]
+			for _, target := range r.targets {
+				for _, figure := range []string{target.figure, target.peer} {
+					if _, taken := r.rounds[0][figure]; figure != "" && !taken {
+						t.Errorf("nothing was measured as %q", figure)
+					}
+				}
+				if value := r.value(target); target.atMost && target.limit == 0 && value != 0 {
+					t.Errorf("%s: %g", target.what, value)
+				}
+			}
+			for _, n := range r.notes {
+				if _, taken := r.rounds[0][n.figure]; !taken {
+					t.Errorf("nothing was measured as %q", n.figure)
+				}
+			}
+			if disorder := r.rounds[0]["records out of order"]; disorder != 0 {
+				t.Errorf("%g records out of order", disorder)
+			}
+		})
+	}
+}
+
+func TestReportSaysWhatWasMissed(t *testing.T) {
+	r := result{scene: scene{name: "one", targets: []target{
+		{what: "fast", figure: "ours", peer: "theirs", unit: perSecond, limit: 1},
+		{what: "seldom", figure: "bad", unit: count, atMost: true, limit: 0},
+		{what: "soon", figure: "time", unit: millis, atMost: true, limit: 5},
+	}, notes: []note{{"size", megabytes}}}}
+	r.rounds = []measured{
+		{"ours": 200, "theirs": 100, "bad": 0, "time": 1, "size": 3},
+		{"ours": 90, "theirs": 100, "bad": 1, "time": 900, "size": 4},
+		{"ours": 110, "theirs": 100, "bad": 0, "time": 4, "size": 5},
+	}
+	var out bytes.Buffer
+	if err := printReport(&out, []result{r}, settings{rounds: 3}, "7"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"110 /s", "1.10", "≥ 1 ", // the middle one of the ratios
+		"(0 to 1)", // once is once too often
+		"4.0 ms", "size 4.0 MB",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.String())
+		}
+	}
+	if n := strings.Count(out.String(), "MISSED"); n != 1 {
+		t.Errorf("%d targets are missed, want 1:\n%s", n, out.String())
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, args := range [][]string{{"-rounds=0"}, {"-sample=1ms"}, {"-connections=0"}, {"-only=("}, {"what"}} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%v is taken", args)
+		}
+	}
+}

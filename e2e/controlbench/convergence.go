@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/adapters/http/httpload"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+// stormTime is within what the members of a storm start.
+const stormTime = 100 * time.Millisecond
+
+// slow are timings with an interval that nobody is to wait for.
+var slow = protocol.Timings{HeartbeatInterval: 5 * time.Second, Lease: 15 * time.Second, RebalanceTimeout: time.Minute}
+
+// groupsStage is a coordinator on which each measurement has a stream of its own.
+type groupsStage struct {
+	b *bench
+	c *coordinator
+	n int
+	// play takes the figures of one round.
+	play func(ctx context.Context, s *groupsStage) (measured, error)
+}
+
+func openConvergence(ctx context.Context, b *bench) (stage, error) {
+	return openGroups(ctx, b, slow, converge)
+}
+
+func openStorm(ctx context.Context, b *bench) (stage, error) {
+	return openGroups(ctx, b, protocol.Timings{}, storm)
+}
+
+func openGroups(ctx context.Context, b *bench, t protocol.Timings, play func(context.Context, *groupsStage) (measured, error)) (stage, error) {
+	c, err := startCoordinator(ctx, plan{redis: b.redis.addr, timings: t, http: true})
+	if err != nil {
+		return nil, err
+	}
+	return &groupsStage{b: b, c: c, play: play}, nil
+}
+
+func (s *groupsStage) close(ctx context.Context) error { return s.c.close(ctx) }
+
+func (s *groupsStage) round(ctx context.Context, _ int) (measured, error) { return s.play(ctx, s) }
+
+// stream makes a stream of its own for a measurement.
+func (s *groupsStage) stream(ctx context.Context, shards int) (string, error) {
+	s.n++
+	name := fmt.Sprintf("orders-%d", s.n)
+	return name, s.c.declare(ctx, name, shards)
+}
+
+// converge times what members of the consumer module see of a start, a join and a
+// leave.
+func converge(ctx context.Context, s *groupsStage) (measured, error) {
+	var starts, joins, leaves httpload.Histogram
+	detours := 0
+	for range s.b.cycles {
+		c, err := s.cycle(ctx)
+		if err != nil {
+			return nil, err
+		}
+		starts.Record(c.start)
+		joins.Record(c.join)
+		leaves.Record(c.leave)
+		detours += c.detours
+	}
+	p99 := func(h *httpload.Histogram) float64 { return milliseconds(h.Quantile(0.99)) }
+	return measured{"start": p99(&starts), "join": p99(&joins), "leave": p99(&leaves), "detours": float64(detours)}, nil
+}
+
+type cycle struct {
+	start, join, leave time.Duration
+	// detours are the assignments beyond those that were needed.
+	detours int
+}
+
+func (s *groupsStage) cycle(ctx context.Context) (c cycle, err error) {
+	name, err := s.stream(ctx, s.b.groupShards)
+	if err != nil {
+		return c, err
+	}
+	w := newWatch(s.b.groupShards)
+	var all []*running
+	defer func() { err = errors.Join(err, leaveAll(ctx, all, false)) }()
+	// await returns how long it took, and counts what was beyond need.
+	await := func(since time.Time, need int) (time.Duration, error) {
+		at, assigned, _, err := w.await(ctx)
+		c.detours += assigned - need
+		return at.Sub(since), err
+	}
+	w.want(s.b.groupMembers)
+	began := time.Now()
+	for i := range s.b.groupMembers {
+		r, err := w.follow(ctx, s.c.url, name, memberName(i))
+		if err != nil {
+			return c, err
+		}
+		all = append(all, r)
+	}
+	if c.start, err = await(began, s.b.groupShards); err != nil {
+		return c, fmt.Errorf("start: %w", err)
+	}
+	// So that nobody has anything else to say.
+	if err := s.quiet(ctx, name); err != nil {
+		return c, err
+	}
+	w.want(s.b.groupMembers + 1)
+	began = time.Now()
+	late, err := w.follow(ctx, s.c.url, name, memberName(s.b.groupMembers))
+	if err != nil {
+		return c, err
+	}
+	if c.join, err = await(began, s.b.groupShards/(s.b.groupMembers+1)); err != nil {
+		return c, errors.Join(fmt.Errorf("join: %w", err), late.leave(ctx))
+	}
+	if err := s.quiet(ctx, name); err != nil {
+		return c, errors.Join(err, late.leave(ctx))
+	}
+	w.want(s.b.groupMembers)
+	began = time.Now()
+	if err := late.leave(ctx); err != nil {
+		return c, err
+	}
+	if c.leave, err = await(began, s.b.groupShards/(s.b.groupMembers+1)); err != nil {
+		return c, fmt.Errorf("leave: %w", err)
+	}
+	return c, nil
+}
+
+// quiet waits until the coordinator says that the group is stable.
+func (s *groupsStage) quiet(ctx context.Context, stream string) error {
+	ctx, done := context.WithTimeoutCause(ctx, answerTimeout, errors.New("the group does not become stable"))
+	defer done()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		g, err := s.c.Group(ctx, stream, group)
+		if err != nil {
+			return err
+		}
+		if g.State == protocol.GroupStable {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// storm times a start of many members, one shortly after the other.
+func storm(ctx context.Context, s *groupsStage) (_ measured, err error) {
+	name, err := s.stream(ctx, s.b.stormShards)
+	if err != nil {
+		return nil, err
+	}
+	w := newWatch(s.b.stormShards)
+	w.want(s.b.stormMembers)
+	saves := s.c.store.saves.Load()
+	all := make([]*running, s.b.stormMembers)
+	errs := make([]error, s.b.stormMembers)
+	defer func() {
+		if err == nil {
+			err = leaveAll(ctx, all, false)
+		}
+	}()
+	var starting sync.WaitGroup
+	began := time.Now()
+	for i := range all {
+		at := began.Add(stormTime * time.Duration(i) / time.Duration(s.b.stormMembers))
+		starting.Go(func() {
+			time.Sleep(time.Until(at))
+			all[i], errs[i] = w.follow(ctx, s.c.url, name, memberName(i))
+		})
+	}
+	starting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	at, assigned, revoked, err := w.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The last acknowledgements count too.
+	if err := s.quiet(ctx, name); err != nil {
+		return nil, err
+	}
+	if assigned != s.b.stormShards {
+		revoked = max(revoked, assigned-s.b.stormShards)
+	}
+	return measured{"balanced": milliseconds(at.Sub(began)), "revocations": float64(revoked), "saves": float64(s.c.store.saves.Load() - saves)}, nil
+}
