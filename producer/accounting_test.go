@@ -23,8 +23,9 @@ import (
 type load struct {
 	p    *producer.Producer
 	stop chan struct{}
-	work sync.WaitGroup
-	// turns counts calls that returned, by key.
+	// ending guards stop.
+	ending    sync.Once
+	work      sync.WaitGroup
 	confirmed atomic.Int64
 
 	mu     sync.Mutex
@@ -37,7 +38,9 @@ const (
 	loadKeys  = 12 // of each API
 )
 
-func startLoad(p *producer.Producer) *load {
+// startLoad starts a load that ends with the test at the latest.
+func startLoad(t *testing.T, p *producer.Producer) *load {
+	t.Helper()
 	l := &load{p: p, stop: make(chan struct{}), said: make(map[string]string), unsure: make(map[string]bool)}
 	for k := range loadKeys {
 		l.work.Go(func() { l.single("single-" + strconv.Itoa(k)) })
@@ -46,6 +49,7 @@ func startLoad(p *producer.Producer) *load {
 		l.work.Go(func() { l.batches(b) })
 	}
 	l.work.Go(l.async)
+	t.Cleanup(l.end)
 	return l
 }
 
@@ -112,9 +116,9 @@ func (l *load) async() {
 	_ = l.p.Flush(context.Background())
 }
 
-// end stops the load and waits for every outcome.
+// end stops the load and waits for every outcome. It may be called twice.
 func (l *load) end() {
-	close(l.stop)
+	l.ending.Do(func() { close(l.stop) })
 	l.work.Wait()
 }
 
@@ -189,7 +193,7 @@ func TestReplyLossIsAccountedFor(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	p := open(t, newCoordinator(4), proxy.Addr, func(cfg *producer.Config) { cfg.RetryFor = time.Minute })
 	proxy.LoseEvery("NOMKSTREAM", 100, 0)
-	l := startLoad(p)
+	l := startLoad(t, p)
 	eventually(t, "some losses", func() bool { return proxy.Hits() >= 30 })
 	l.end()
 	proxy.Relent()
@@ -218,7 +222,7 @@ func TestFailoverOfAMasterUnderLoad(t *testing.T) {
 	const shards = 12
 	provision(t, client, shards)
 	p := openCluster(t, newCoordinator(shards), servers, func(cfg *producer.Config) { cfg.RetryFor = 30 * time.Second })
-	l := startLoad(p)
+	l := startLoad(t, p)
 	eventually(t, "some load", func() bool { return l.confirmed.Load() > 2000 })
 	killed := time.Now()
 	servers[0].Kill()
@@ -272,7 +276,7 @@ func TestSlotsThatMoveUnderLoad(t *testing.T) {
 	const shards = 6
 	provision(t, client, shards)
 	p := openCluster(t, newCoordinator(shards), servers, func(cfg *producer.Config) { cfg.RetryFor = time.Minute })
-	l := startLoad(p)
+	l := startLoad(t, p)
 	eventually(t, "some load", func() bool { return l.confirmed.Load() > 1000 })
 	for range 2 {
 		for shard := range shards {

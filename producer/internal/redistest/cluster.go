@@ -49,8 +49,9 @@ func AddReplica(tb testing.TB, servers []*Server, master *Server) *Server {
 	host, port, _ := net.SplitHostPort(s.Addr)
 	must(tb, master.Client.Do(ctx, "CLUSTER", "MEET", host, port, s.busPort()).Err())
 	must(tb, master.Client.ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
+	// One that does not know its master's slots yet would claim some for itself.
 	Eventually(tb, "the replica to know its master", func() bool {
-		return s.Client.Do(ctx, "CLUSTER", "REPLICATE", master.NodeID()).Err() == nil
+		return strings.Contains(s.Client.ClusterInfo(ctx).Val(), "cluster_slots_ok:16384") && s.Client.Do(ctx, "CLUSTER", "REPLICATE", master.NodeID()).Err() == nil
 	})
 	Eventually(tb, "the replica to follow", func() bool {
 		return strings.Contains(s.Client.Info(ctx, "replication").Val(), "master_link_status:up")
