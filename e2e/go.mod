@@ -8,6 +8,8 @@ require (
 	// msgpack (MIT, Apache 2.0, BSD).
 	github.com/ThreeDotsLabs/watermill v1.5.0
 	github.com/ThreeDotsLabs/watermill-redisstream v1.4.5
+	// The checker of linear: MIT License, it brings nothing else.
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/redis-stream-coordinator/rsc/adapters/http v0.0.0
 	github.com/redis-stream-coordinator/rsc/adapters/redis v0.0.0
 	github.com/redis-stream-coordinator/rsc/consumer v0.0.0
@@ -40,7 +42,6 @@ require (
 )
 
 require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/bytedance/gopkg v0.1.3 // indirect
 	github.com/bytedance/sonic v1.15.0 // indirect
 	github.com/bytedance/sonic/loader v0.5.0 // indirect
