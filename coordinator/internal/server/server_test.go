@@ -513,7 +513,7 @@ func TestWrongRedisPassword(t *testing.T) {
 	r.mustCall(t, "GET", "/health/ready", "", 200)
 }
 
-// Streams on a Cluster, with groups and streams in memory or on a server.
+// Streams on a Cluster, with groups and streams in memory, on a server, or there too.
 func TestStreamsOnCluster(t *testing.T) {
 	addrs := redistest.StartCluster(t, 3)
 	metadata := redistest.Start(t)
@@ -521,6 +521,7 @@ func TestStreamsOnCluster(t *testing.T) {
 	t.Cleanup(func() { _ = cluster.Close() })
 	for name, pairs := range map[string][]string{
 		"metadata in memory":   {"coordinator.store.type=memory", "coordinator.redis.addresses=" + strings.Join(addrs, ",")},
+		"metadata there too":   {"coordinator.redis.addresses=" + addrs[2]},
 		"metadata on a server": {"coordinator.redis.url=" + metadata.URL, "coordinator.streams.redis.addresses=" + addrs[1]},
 	} {
 		t.Run(name, func(t *testing.T) {
