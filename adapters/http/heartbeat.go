@@ -20,11 +20,7 @@ func (a *api) heartbeat(c *gin.Context) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	body, err := readBody(c, a.coordinator.HeartbeatLimit(prefix))
-	if err != nil {
-		return reply{}, err
-	}
-	q, err := protocol.DecodeHeartbeat(body)
+	q, err := readHeartbeat(c, a.coordinator.HeartbeatLimit(prefix))
 	if err != nil {
 		return reply{}, err
 	}
@@ -41,7 +37,7 @@ func (a *api) heartbeat(c *gin.Context) (reply, error) {
 		response = a.askCoordinator(c, prefix, group, q)
 	}
 	response.MemberID = member
-	return ok(response), nil
+	return ok(&response), nil
 }
 
 // askCoordinator turns a panic of the coordinator into a RETRY.

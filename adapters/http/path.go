@@ -41,7 +41,8 @@ func streamAndGroup(c *gin.Context) (prefix, group string, err error) {
 // separates or belongs to a name is read differently by proxies, routers and
 // people, so nothing may be decided by it.
 func (a *api) refuseEncodedSlash(c *gin.Context) {
-	if strings.Contains(strings.ToLower(c.Request.URL.EscapedPath()), "%2f") {
+	path := c.Request.URL.EscapedPath()
+	if strings.Contains(path, "%") && strings.Contains(strings.ToLower(path), "%2f") {
 		a.refuse(c, protocol.ErrInvalidRequest.With("path: must not contain an encoded slash (%%2F)"))
 	}
 }

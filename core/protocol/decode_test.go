@@ -233,6 +233,9 @@ func FuzzDecodeHeartbeat(f *testing.F) {
 		`"ownedShards":[1,{"shardIndex":2}],"revokingShards":[{"shard":3,"state":"REVOKED"},{"shardIndex":4,"state":"DRAINING","inFlight":1}],` +
 		`"shardProgress":[{"shardIndex":1,"missing":true}],"incarnation":"i2","stoppedIncarnation":"i1","maxWaitMs":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := sameBothWays(data); err != nil {
+			t.Fatal(err)
+		}
 		first, err := DecodeHeartbeat(data)
 		if err != nil {
 			if !errors.Is(err, ErrInvalidRequest) {

@@ -18,15 +18,7 @@ type shardID struct {
 
 // MarshalJSON writes [{"shardIndex":n},…], [] for nil.
 func (s Shards) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 2+18*len(s))
-	b = append(b, '[')
-	for i, x := range s {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = fmt.Appendf(b, `{"shardIndex":%d}`, int(x))
-	}
-	return append(b, ']'), nil
+	return s.appendJSON(make([]byte, 0, 2+20*len(s))), nil
 }
 
 // UnmarshalJSON reads objects with shardIndex, bare integers, and null as an
@@ -164,9 +156,26 @@ func orNull(s string) *string {
 	return &s
 }
 
-// DecodeHeartbeat reads and validates the body of a heartbeat.
+// DecodeHeartbeat reads and validates the body of a heartbeat. It keeps nothing of
+// body.
 // Errors: ErrInvalidRequest, with the name of the field.
 func DecodeHeartbeat(body []byte) (*Heartbeat, error) {
+	q, ok := scanHeartbeat(body)
+	if !ok {
+		var err error
+		if q, err = decodeHeartbeat(body); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// decodeHeartbeat takes every form that a heartbeat may have, and says what is
+// wrong with others.
+func decodeHeartbeat(body []byte) (*Heartbeat, error) {
 	// The pointers tell a field that is missing from one that is zero: an
 	// absent epoch must not read as a join.
 	var w struct {
@@ -215,9 +224,6 @@ func DecodeHeartbeat(body []byte) (*Heartbeat, error) {
 	list("revokingShards", w.RevokingShards, &q.RevokingShards)
 	list("shardProgress", w.ShardProgress, &q.ShardProgress)
 	if err := bad.err(); err != nil {
-		return nil, err
-	}
-	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	return &q, nil
