@@ -52,6 +52,8 @@ type Engine struct {
 	batch []waiting
 	holds holds
 	burst burst
+	// gathering lets requests wait for each other at load.
+	gathering gathering
 	// saving is what an open Save will lead to, renewing what an open Renew
 	// confirms.
 	saving   *pendingSave
@@ -108,6 +110,8 @@ type pendingRenew struct {
 type reported struct {
 	at       time.Duration
 	owned    protocol.Shards
+	capacity protocol.Capacity
+	version  int64
 	progress map[protocol.ShardIndex]protocol.ShardProgress
 }
 
@@ -248,6 +252,9 @@ func (e *Engine) advance(in Input) {
 		if tick {
 			e.nextTick = in.Mono + e.jittered(in)
 			tick = e.watches()
+		}
+		if !tick && !e.stale && e.gathers(in) {
+			return
 		}
 		e.take(in)
 		looks := e.looks()
@@ -472,15 +479,15 @@ func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) ([]St
 	return stamps, reports
 }
 
-// report returns the report to write for a request, nil for none: one whose
-// shards are the same is written once in a while only.
+// report returns the report to write for a request, nil for none: one that says the
+// same, or nearly, is written once in a while only.
 func (e *Engine) report(in Input, life string, q *protocol.Heartbeat) []byte {
 	r, known := e.reports[life]
 	if !known {
 		r = &reported{progress: map[protocol.ShardIndex]protocol.ShardProgress{}}
 		e.reports[life] = r
 	}
-	if known && len(q.RevokingShards) == 0 && in.Mono-r.at < reportEvery && slices.Equal(r.owned, q.OwnedShards) {
+	if known && in.Mono-r.at < r.pause(q) {
 		return nil
 	}
 	shards := 0
@@ -492,7 +499,7 @@ func (e *Engine) report(in Input, life string, q *protocol.Heartbeat) []byte {
 		e.do(Complain{err})
 		return nil
 	}
-	r.at, r.owned = in.Mono, slices.Clone(q.OwnedShards)
+	r.at, r.owned, r.capacity, r.version = in.Mono, slices.Clone(q.OwnedShards), q.Capacity, q.MetadataVersion
 	return body
 }
 
@@ -569,6 +576,9 @@ func (e *Engine) setWake(in Input) {
 	next := time.Duration(math.MaxInt64)
 	if e.phase == idle {
 		next = e.nextTick
+		if e.gathers(in) {
+			next = min(next, e.gathering.until)
+		}
 		if slices.ContainsFunc(e.queue, isJoin) && e.joinsWait(in) {
 			next = min(next, e.burst.due())
 		}

@@ -129,6 +129,7 @@ func (e *Engine) renewed(in Input, h Renewed) {
 	case Done:
 		e.clocks.renewed(in.Mono, r.stamps)
 		e.answerAll(r.asked, r.answers)
+		e.gathering.served(len(r.asked), in.Mono)
 		e.endCycle()
 	case Conflict:
 		e.again()
@@ -149,6 +150,7 @@ func (e *Engine) saved(in Input, h Saved) {
 		e.clocks.adopt(in.Mono, e.view)
 		e.clocks.renewed(in.Mono, s.save.Stamps)
 		e.answerAll(s.asked, s.resp.Answers)
+		e.gathering.served(len(s.asked), in.Mono)
 		e.do(Publish{s.events})
 		e.endCycle()
 		e.releaseHolds(in)

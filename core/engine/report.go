@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,17 @@ type MemberReport struct {
 // maxRowText bounds the texts of one row of a report, all together. Keys, ids
 // and times are far shorter.
 const maxRowText = 1024
+
+// pause is how long a report need not be written again with what q says.
+func (r *reported) pause(q *protocol.Heartbeat) time.Duration {
+	switch {
+	case len(q.RevokingShards) > 0 || !slices.Equal(r.owned, q.OwnedShards):
+		return 0
+	case len(q.ShardProgress) > 0 || r.capacity != q.Capacity || r.version != q.MetadataVersion:
+		return reportEvery
+	}
+	return repeatEvery
+}
 
 // encodeReport writes the report of a heartbeat for a stream with so many
 // shards. Rows of shards that do not exist or that the member does not list, rows

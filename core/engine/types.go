@@ -27,8 +27,10 @@ const (
 	maxQueue = 4 * protocol.MaxMembers
 	// maxAttempts bounds how often one batch is applied.
 	maxAttempts = 5
-	// reportEvery bounds how often a member's report is written.
+	// reportEvery bounds how often a member's report is written when its shards are
+	// the same, repeatEvery when all that it says is.
 	reportEvery = time.Second
+	repeatEvery = 30 * time.Second
 )
 
 // Version names one written state of the aggregate; Revision 0 is none.
