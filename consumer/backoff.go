@@ -12,11 +12,9 @@ type backoff struct {
 	next        time.Duration
 }
 
-// Trouble with Redis is tried again after 50 ms, then ever more slowly: a shard
-// costs a few commands a second at most while it lasts. A handler gets more time
-// to get over what ails it.
-func redisBackoff() backoff   { return backoff{first: 50 * time.Millisecond, last: time.Second} }
-func handlerBackoff() backoff { return backoff{first: 100 * time.Millisecond, last: 10 * time.Second} }
+// redisBackoff paces what Redis is in the way of. It is tried again after 50 ms, then
+// ever more slowly: a shard costs a few commands a second at most while it lasts.
+func redisBackoff() backoff { return backoff{first: 50 * time.Millisecond, last: time.Second} }
 
 // pause returns the next pause: half of it certain, half by chance, so that many
 // shards do not come back at once.

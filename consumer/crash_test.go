@@ -28,12 +28,23 @@ const (
 	childDeliveries  = "RSC_TEST_CHILD_MAX_DELIVERIES"
 )
 
-// handledList has the numbers of the records that were handled, and begunList of
-// those that were begun, as the children wrote them down.
+// handledList has the numbers of the records that were handled, begunList of those
+// that were begun, and lostList why shards were lost, as the children wrote it down.
 const (
 	handledList = "test:handled"
 	begunList   = "test:begun"
+	lostList    = "test:lost"
 )
+
+// diary writes down what is lost.
+type diary struct {
+	consumer.NopObserver
+	notes *redis.Client
+}
+
+func (d diary) ShardLost(e consumer.ShardLostEvent) {
+	d.notes.RPush(context.Background(), lostList, fmt.Sprint(e.Shard.Index, ": ", e.Cause))
+}
 
 // TestChild is not a test but the process that other tests start.
 func TestChild(t *testing.T) {
@@ -57,7 +68,7 @@ func TestChild(t *testing.T) {
 	c, err := consumer.New(consumer.Config{
 		Coordinators: []string{url}, Stream: stream, Group: group, Logger: quiet(),
 		Redis: redis.UniversalOptions{Addrs: []string{os.Getenv(childRedis)}}, AckInterval: every,
-		DeadLetter: consumer.DeadLetter{Enabled: true}, Retry: consumer.Retry{MaxDeliveries: most},
+		Observer: diary{notes: notes}, DeadLetter: consumer.DeadLetter{Enabled: true}, Retry: consumer.Retry{MaxDeliveries: most},
 		Handler: func(ctx context.Context, r consumer.Record) error {
 			n := r.Values["n"]
 			if err := notes.RPush(ctx, begunList, n).Err(); err != nil {
@@ -91,7 +102,7 @@ type family struct {
 	wrong  []string
 }
 
-func (f *family) raise(ctx context.Context, tb testing.TB) {
+func (f *family) raise(ctx context.Context) {
 	f.wait.Go(func() {
 		for {
 			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.count=1")
@@ -171,7 +182,7 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 			defer f.wait.Wait()
 			defer kill()
 			for range tc.children {
-				f.raise(ctx, t)
+				f.raise(ctx)
 			}
 			good := tc.records - len(tc.poison)
 			letters := func() []redis.XMessage { return b.redis.XRange(ctx, stream+consumer.DeadLetterSuffix, "-", "+").Val() }
@@ -182,7 +193,8 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 				}
 				return counts
 			}
-			// The same may be there twice: its member may have ended in between.
+			// The same may be there twice, since its member may have ended in between. What
+			// was handled and not acknowledged by then is still to be taken over.
 			dead := func() int {
 				ids := map[any]bool{}
 				for _, m := range letters() {
@@ -190,7 +202,7 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 				}
 				return len(ids)
 			}
-			for deadline := time.Now().Add(90 * time.Second); len(handled()) < good || dead() < len(poison); time.Sleep(20 * time.Millisecond) {
+			for deadline := time.Now().Add(90 * time.Second); len(handled()) < good || dead() < len(poison) || b.pending() > 0; time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) || f.broken() != "" {
 					t.Fatalf("%d of %d records were handled, %d of %d are dead letters, after %d deaths\n%s", len(handled()), good, dead(), len(poison), f.deaths, f.broken())
 				}
@@ -237,7 +249,8 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 			if n := b.pending(); n != 0 {
 				t.Errorf("%d records are pending", n)
 			}
-			t.Logf("%d deaths, %d of %d records handled again, an innocent one begun %d times at most", f.deaths, twice, good, most)
+			t.Logf("%d deaths, %d of %d records handled again, an innocent one begun %d times at most, shards lost: %v",
+				f.deaths, twice, good, most, b.redis.LRange(context.Background(), lostList, 0, -1).Val())
 		})
 	}
 }

@@ -27,6 +27,35 @@ const (
 	endedIdle = 20 * 365 * 24 * time.Hour
 )
 
+// remember keeps what a tenure could not give back, since the shard was lost, for
+// the next tenure of this process: nobody else knows that its handlers came to an
+// end. It is as much as was in hand, and kept until that tenure has looked.
+func (p *poller) remember(shard int, back []returned) {
+	if len(back) == 0 {
+		return
+	}
+	byID := make(map[string]returned, len(back))
+	for _, r := range back {
+		byID[r.id] = r
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unreturned[shard] = byID
+}
+
+// recall returns what is remembered of a shard.
+func (p *poller) recall(shard int) map[string]returned {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unreturned[shard]
+}
+
+func (p *poller) forget(shard int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.unreturned, shard)
+}
+
 // raise counts one more delivery of a record, which is about to begin. It sets the
 // count, so that sending it twice counts once. It reports false if the record is
 // not pending any more.

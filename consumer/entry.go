@@ -38,8 +38,8 @@ type verdict struct {
 }
 
 // returned is an entry that goes back unfinished, with the delivery count that it
-// is to have.
+// has and the one that it is to have.
 type returned struct {
-	id    string
-	count int
+	id         string
+	had, count int
 }

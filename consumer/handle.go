@@ -50,7 +50,7 @@ func (w *worker) attempt(ctx context.Context, e *entry) verdict {
 	if w.p.observing != nil {
 		notify(w.p.observing, Observer.Handled, HandledEvent{
 			Shard: w.shard, ID: e.ID, Key: e.Key, Duration: time.Since(begun),
-			Lag: begun.Sub(time.UnixMilli(int64(e.id.ms))), Deliveries: e.Deliveries, Err: err, //nolint:gosec // ids are times
+			Lag: begun.Sub(time.UnixMilli(int64(e.id.ms))), Deliveries: e.Deliveries, Err: err,
 		})
 	}
 	return w.judge(ctx, e, err)
@@ -59,8 +59,10 @@ func (w *worker) attempt(ctx context.Context, e *entry) verdict {
 // judge decides what becomes of a record after its handler has returned.
 func (w *worker) judge(ctx context.Context, e *entry, err error) verdict {
 	if lost(ctx) {
-		// It may be somebody else's record by now.
-		return verdict{}
+		// It may be somebody else's record by now. If it is not, the delivery does not
+		// count: the handler came to an end.
+		e.owed = true
+		return verdict{again: true}
 	}
 	if err == nil {
 		w.p.stats.handled.Add(1)

@@ -261,7 +261,7 @@ func (l *lanes) drop() {
 // happened.
 func (l *lanes) giveBack(e *entry) {
 	if e.owed {
-		l.back = append(l.back, returned{e.ID, e.Deliveries - 1})
+		l.back = append(l.back, returned{e.ID, e.Deliveries, e.Deliveries - 1})
 	}
 }
 

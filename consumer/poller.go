@@ -31,11 +31,13 @@ type poller struct {
 
 	mu      sync.Mutex
 	workers map[int]*worker
+	// unreturned has, for shards that were lost, what could not be given back.
+	unreturned map[int]map[string]returned
 }
 
 func newPoller(cfg *Config, g *gate, o *observing) *poller {
 	return &poller{
-		cfg: cfg, gate: g, observing: o, workers: map[int]*worker{},
+		cfg: cfg, gate: g, observing: o, workers: map[int]*worker{}, unreturned: map[int]map[string]returned{},
 		log: cfg.Logger.With(slog.String("stream", cfg.Stream), slog.String("group", cfg.Group), slog.String("member", cfg.MemberID)),
 	}
 }

@@ -34,6 +34,7 @@ func (w *worker) sweep(ctx context.Context) error {
 	}
 	if !w.based {
 		w.base, w.based = position, there
+		w.p.forget(w.shard.Index)
 	}
 	return nil
 }
@@ -169,16 +170,21 @@ func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*ent
 	// A command sets one count, so there is one for each count that occurs.
 	byCount := map[int][]string{}
 	fresh, ended := map[string]bool{}, map[string]bool{}
+	mine := w.p.recall(w.shard.Index)
 	for i := range pending {
 		p := &pending[i]
 		count := int(p.RetryCount)
-		if w.unbegun(p) {
+		// Nobody else has begun what is as we left it.
+		left, known := mine[p.ID]
+		known = known && p.Consumer == w.p.cfg.MemberID && left.had == count
+		if known {
+			count = left.count
+		}
+		if count == 0 || !known && w.unbegun(p) {
 			count = 1
 			fresh[p.ID] = true
 		}
-		if p.Idle > endedIdle {
-			ended[p.ID] = true
-		}
+		ended[p.ID] = known || p.Idle > endedIdle
 		byCount[count] = append(byCount[count], p.ID)
 	}
 	counts := slices.Sorted(maps.Keys(byCount))

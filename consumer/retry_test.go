@@ -609,3 +609,44 @@ func TestTheGroupIsMadeAnewBelowWhatIsInHand(t *testing.T) {
 		}
 	}
 }
+
+// TestALostLeaseCountsNoDelivery: the coordinator is away again and again while a
+// handler runs. It is cut short each time, and is not taken for one that fails, nor
+// for one that ends processes.
+func TestALostLeaseCountsNoDelivery(t *testing.T) {
+	b := newBed(t, 1, fast)
+	var begun atomic.Int32
+	var patient atomic.Bool
+	cfg := b.config("a", func(ctx context.Context, r consumer.Record) error {
+		if r.Deliveries != 1 {
+			t.Errorf("record %s has %d deliveries", r.Values["n"], r.Deliveries)
+		}
+		begun.Add(1)
+		if patient.Load() {
+			return nil
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	cfg.DeadLetter.Enabled = true
+	cfg.Retry.MaxDeliveries = 2
+	c := start(t, cfg)
+	for range 20 {
+		b.addKeyed(0, "k")
+	}
+	for round := range 4 {
+		eventually(t, "it begins", func() bool { return int(begun.Load()) == round+1 && b.pending() == 20 })
+		b.coord.setAway(true)
+		eventually(t, "the lease ends", func() bool { return c.LeaseLeft() <= 0 })
+		b.coord.setAway(false)
+	}
+	eventually(t, "it begins", func() bool { return begun.Load() == 5 })
+	patient.Store(true)
+	b.coord.setAway(true)
+	eventually(t, "the lease ends", func() bool { return c.LeaseLeft() <= 0 })
+	b.coord.setAway(false)
+	eventually(t, "all are handled", func() bool { return c.Stats().Handled == 20 })
+	if s := c.Stats(); s.DeadLettered != 0 || s.Suspects != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}

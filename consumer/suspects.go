@@ -4,9 +4,9 @@ import "time"
 
 const (
 	// quietWait is how long a suspect waits for the handlers under way to end, and
-	// solitude for how long nothing else begins beside it. Both bound what a slow
-	// suspect costs the others; what ends a process mostly does so sooner.
-	quietWait = time.Second
+	// solitude for how long nothing else begins beside it. Both bound what it costs
+	// the others where handlers take long; what ends a process mostly does so sooner.
+	quietWait = 5 * time.Second
 	solitude  = 5 * time.Second
 )
 

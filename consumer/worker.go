@@ -135,12 +135,16 @@ func (w *worker) drain(ctx context.Context) {
 	defer w.lanes.end()
 	w.lanes.stop()
 	// At once: the handlers may take long.
-	w.giveBack(ctx, w.lanes.takeBack())
-	<-w.lanes.quiet
-	w.giveBack(ctx, w.lanes.takeBack())
 	if !lost(ctx) {
-		w.finish(ctx)
+		w.giveBack(ctx, w.lanes.takeBack())
 	}
+	<-w.lanes.quiet
+	if lost(ctx) {
+		w.p.remember(w.shard.Index, w.lanes.takeBack())
+		return
+	}
+	w.giveBack(ctx, w.lanes.takeBack())
+	w.finish(ctx)
 }
 
 // finish waits for the last acknowledgements.
