@@ -83,19 +83,19 @@ func (s *groupsStage) cycle(ctx context.Context) (c cycle, err error) {
 	if err != nil {
 		return c, err
 	}
-	w := newWatch(s.b.groupShards)
+	w := httpload.NewWatch(s.b.groupShards)
 	var all []*running
 	defer func() { err = errors.Join(err, leaveAll(ctx, all, false)) }()
 	// await returns how long it took, and counts what was beyond need.
 	await := func(since time.Time, need int) (time.Duration, error) {
-		at, assigned, _, err := w.await(ctx)
-		c.detours += assigned - need
-		return at.Sub(since), err
+		t, err := awaitBalance(ctx, w)
+		c.detours += t.Assigned - need
+		return t.Balanced.Sub(since), err
 	}
-	w.want(s.b.groupMembers)
+	w.Want(s.b.groupMembers)
 	began := time.Now()
 	for i := range s.b.groupMembers {
-		r, err := w.follow(ctx, s.c.url, name, memberName(i))
+		r, err := follow(ctx, w, s.c.url, name, memberName(i))
 		if err != nil {
 			return c, err
 		}
@@ -108,9 +108,9 @@ func (s *groupsStage) cycle(ctx context.Context) (c cycle, err error) {
 	if err := s.quiet(ctx, name); err != nil {
 		return c, err
 	}
-	w.want(s.b.groupMembers + 1)
+	w.Want(s.b.groupMembers + 1)
 	began = time.Now()
-	late, err := w.follow(ctx, s.c.url, name, memberName(s.b.groupMembers))
+	late, err := follow(ctx, w, s.c.url, name, memberName(s.b.groupMembers))
 	if err != nil {
 		return c, err
 	}
@@ -120,7 +120,7 @@ func (s *groupsStage) cycle(ctx context.Context) (c cycle, err error) {
 	if err := s.quiet(ctx, name); err != nil {
 		return c, errors.Join(err, late.leave(ctx))
 	}
-	w.want(s.b.groupMembers)
+	w.Want(s.b.groupMembers)
 	began = time.Now()
 	if err := late.leave(ctx); err != nil {
 		return c, err
@@ -129,6 +129,12 @@ func (s *groupsStage) cycle(ctx context.Context) (c cycle, err error) {
 		return c, fmt.Errorf("leave: %w", err)
 	}
 	return c, nil
+}
+
+func awaitBalance(ctx context.Context, w *httpload.Watch) (httpload.Tally, error) {
+	ctx, done := context.WithTimeoutCause(ctx, answerTimeout, errors.New("the shards are not balanced in time"))
+	defer done()
+	return w.Await(ctx)
 }
 
 // quiet waits until the coordinator says that the group is stable.
@@ -159,8 +165,8 @@ func storm(ctx context.Context, s *groupsStage) (_ measured, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := newWatch(s.b.stormShards)
-	w.want(s.b.stormMembers)
+	w := httpload.NewWatch(s.b.stormShards)
+	w.Want(s.b.stormMembers)
 	saves := s.c.store.saves.Load()
 	all := make([]*running, s.b.stormMembers)
 	errs := make([]error, s.b.stormMembers)
@@ -175,14 +181,14 @@ func storm(ctx context.Context, s *groupsStage) (_ measured, err error) {
 		at := began.Add(stormTime * time.Duration(i) / time.Duration(s.b.stormMembers))
 		starting.Go(func() {
 			time.Sleep(time.Until(at))
-			all[i], errs[i] = w.follow(ctx, s.c.url, name, memberName(i))
+			all[i], errs[i] = follow(ctx, w, s.c.url, name, memberName(i))
 		})
 	}
 	starting.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	at, assigned, revoked, err := w.await(ctx)
+	t, err := awaitBalance(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +196,6 @@ func storm(ctx context.Context, s *groupsStage) (_ measured, err error) {
 	if err := s.quiet(ctx, name); err != nil {
 		return nil, err
 	}
-	if assigned != s.b.stormShards {
-		revoked = max(revoked, assigned-s.b.stormShards)
-	}
-	return measured{"balanced": milliseconds(at.Sub(began)), "revocations": float64(revoked), "saves": float64(s.c.store.saves.Load() - saves)}, nil
+	again := max(t.Released, t.Assigned-s.b.stormShards)
+	return measured{"balanced": milliseconds(t.Balanced.Sub(began)), "revocations": float64(again), "saves": float64(s.c.store.saves.Load() - saves)}, nil
 }
