@@ -72,6 +72,15 @@ type Result struct {
 // PerSecond returns the good answers of a second.
 func (r *Result) PerSecond() float64 { return float64(r.OK) / r.Took.Seconds() }
 
+// Add counts what o has counted; Took is the longer of the two.
+func (r *Result) Add(o *Result) {
+	r.OK += o.OK
+	r.Failed += o.Failed
+	r.Took = max(r.Took, o.Took)
+	r.Latency.Add(&o.Latency)
+	r.Complaints = append(r.Complaints, o.Complaints[:min(len(o.Complaints), max(0, maxComplaints-len(r.Complaints)))]...)
+}
+
 func (r *Result) complain(what string) {
 	r.Failed++
 	if len(r.Complaints) < maxComplaints {
@@ -111,11 +120,7 @@ func (g *Gun) Fire(ctx context.Context, connections int) (*Result, error) {
 	wait.Wait()
 	all := &Result{Took: time.Since(began)}
 	for i := range results {
-		r := &results[i]
-		all.OK += r.OK
-		all.Failed += r.Failed
-		all.Latency.Add(&r.Latency)
-		all.Complaints = append(all.Complaints, r.Complaints[:min(len(r.Complaints), maxComplaints-len(all.Complaints))]...)
+		all.Add(&results[i])
 	}
 	return all, nil
 }

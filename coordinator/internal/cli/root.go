@@ -12,6 +12,7 @@ var commands = []func(App) *cobra.Command{
 	newProduce,
 	newConsume,
 	newDLQ,
+	newBench,
 	newDemo,
 	newVersion,
 	newDemoConsumer,
