@@ -1,71 +1,13 @@
 package blackbox
 
 import (
-	"bytes"
-	"io"
-	"log"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"reflect"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
-
-// maxBody bounds a request that is passed on.
-const maxBody = 1 << 20
-
-// roundRobin is a load balancer: it passes each request to the next coordinator,
-// and to the one after it when that one takes no connection.
-type roundRobin struct {
-	coordinators []*coordinator
-	next         atomic.Int64
-	served       []atomic.Int64
-}
-
-// RoundTrip is the transport of the reverse proxy.
-func (b *roundRobin) RoundTrip(request *http.Request) (*http.Response, error) {
-	var body []byte
-	if request.Body != nil {
-		var err error
-		if body, err = io.ReadAll(io.LimitReader(request.Body, maxBody)); err != nil {
-			return nil, err
-		}
-	}
-	first := int(b.next.Add(1))
-	var err error
-	for i := range b.coordinators {
-		at := (first + i) % len(b.coordinators)
-		attempt := request.Clone(request.Context())
-		attempt.URL.Host, attempt.Body = b.coordinators[at].host, io.NopCloser(bytes.NewReader(body))
-		var response *http.Response
-		if response, err = http.DefaultTransport.RoundTrip(attempt); err == nil {
-			b.served[at].Add(1)
-			return response, nil
-		}
-		if !strings.Contains(err.Error(), "connection refused") {
-			break // it may have been applied: the client is told
-		}
-	}
-	return nil, err
-}
-
-// balance puts a load balancer before coordinators.
-func balance(t *testing.T, coordinators []*coordinator) (url string, b *roundRobin) {
-	t.Helper()
-	b = &roundRobin{coordinators: coordinators, served: make([]atomic.Int64, len(coordinators))}
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "coordinators" },
-		Transport: b,
-		ErrorLog:  log.New(io.Discard, "", 0),
-	})
-	t.Cleanup(server.Close)
-	return server.URL, b
-}
 
 // holding is what must not change about a member.
 type holding struct {
@@ -98,10 +40,10 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 	for _, id := range []string{"one", "two", "three"} {
 		coordinators = append(coordinators, startCoordinator(t, "--redis", redis.url, "--id", id))
 	}
-	url, balancer := balance(t, coordinators)
+	balancer := faultkit.Balance(t, "", coordinators[0].host, coordinators[1].host, coordinators[2].host)
 	victim, survivor := coordinators[0], coordinators[1]
 	survivor.createStream(shards)
-	k := tools{t: t, coordinators: []string{url}, redis: redis}
+	k := tools{t: t, coordinators: []string{balancer.URL}, redis: redis}
 	j := newJournal(t)
 	consumers := []*process{k.consume("first", j), k.consume("second", j), k.consume("third", j)}
 	eventually(t, startTimeout, "each consumer holds two shards and says so", func() bool {
@@ -138,11 +80,11 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 	victim.proc.kill()
 	flows("after the kill")
 	during(t, long, "nothing changes after the kill", unchanged)
-	servedBy := balancer.served[0].Load()
+	servedBy := balancer.Served(0)
 	victim.restart()
 	during(t, long, "nothing changes after the restart", unchanged)
 	flows("after the restart")
-	if balancer.served[0].Load() == servedBy {
+	if balancer.Served(0) == servedBy {
 		t.Error("the restarted coordinator was asked nothing")
 	}
 
@@ -162,5 +104,5 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 		t.Errorf("%d records came out twice, although no shard moved", n)
 	}
 	t.Logf("%d records; requests answered: %d, %d and %d; members all the time: %v", len(lines),
-		balancer.served[0].Load(), balancer.served[1].Load(), balancer.served[2].Load(), before)
+		balancer.Served(0), balancer.Served(1), balancer.Served(2), before)
 }

@@ -24,7 +24,7 @@ const (
 
 // form starts the nodes and makes a cluster of them: three masters that share
 // the slots evenly, with a replica each unless they are behind proxies.
-func (s *Server) form(program string, args []string, proxied bool) {
+func (s *Server) form(program string, args []string, o Options) {
 	s.tb.Helper()
 	args = append(args,
 		"--cluster-node-timeout", strconv.Itoa(int(nodeTimeout.Milliseconds())),
@@ -33,24 +33,12 @@ func (s *Server) form(program string, args []string, proxied bool) {
 		"--cluster-allow-replica-migration", "no",
 		"--repl-diskless-sync-delay", "0")
 	count := 2 * clusterMasters
-	if proxied {
+	if o.Proxied {
 		count = clusterMasters
 	}
 	s.Nodes = make([]*Node, count)
-	if proxied {
-		s.Proxies = make([]*Proxy, count)
-	}
 	for i := range s.Nodes {
-		own := slices.Clone(args)
-		if proxied {
-			s.Proxies[i] = NewProxy(s.tb, "")
-			own = append(own, "--cluster-announce-ip", "127.0.0.1",
-				"--cluster-announce-port", strconv.Itoa(port(s.tb, s.Proxies[i].Addr)))
-		}
-		s.Nodes[i] = startNode(s.tb, program, true, own...)
-		if proxied {
-			s.Proxies[i].SetTarget(s.Nodes[i].Addr)
-		}
+		s.Nodes[i] = s.startFronted(program, args, o)
 	}
 	ctx := s.ctx()
 	for i, n := range s.Nodes {
@@ -60,20 +48,38 @@ func (s *Server) form(program string, args []string, proxied bool) {
 		must(s.tb, n.Client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 	}
 	first := s.Nodes[0]
-	for i, n := range s.Nodes[1:] {
-		addr := n.Addr
-		if proxied {
-			addr = s.Proxies[i+1].Addr
-		}
-		host, hostPort, err := net.SplitHostPort(addr)
-		must(s.tb, err)
-		must(s.tb, first.Client.Do(ctx, "CLUSTER", "MEET", host, hostPort, n.busPort).Err())
+	for _, n := range s.Nodes[1:] {
+		must(s.tb, first.Client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", n.clientPort(), n.busPort).Err())
 	}
 	s.awaitKnown()
 	for i, n := range s.Nodes[min(clusterMasters, len(s.Nodes)):] {
 		must(s.tb, n.Client.Do(ctx, "CLUSTER", "REPLICATE", s.Nodes[i].id(ctx)).Err())
 	}
-	s.awaitWhole()
+	s.AwaitWhole()
+}
+
+// startFronted starts a node of the cluster, with what is to be in front of it.
+func (s *Server) startFronted(program string, args []string, o Options) *Node {
+	s.tb.Helper()
+	front, setTarget := "", func(string) {}
+	switch {
+	case o.Proxied:
+		p := NewProxy(s.tb, "")
+		s.Proxies = append(s.Proxies, p)
+		front, setTarget = p.Addr, p.SetTarget
+	case o.Gated:
+		g := NewGate(s.tb, "")
+		s.Gates = append(s.Gates, g)
+		front, setTarget = g.Addr, g.SetTarget
+	}
+	own := slices.Clone(args)
+	if front != "" {
+		own = append(own, "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(port(s.tb, front)))
+	}
+	n := startNode(s.tb, program, true, own...)
+	n.announced = front
+	setTarget(n.Addr)
+	return n
 }
 
 // awaitKnown waits until every node knows every other.
@@ -90,9 +96,9 @@ func (s *Server) awaitKnown() {
 	})
 }
 
-// awaitWhole waits until every node that runs sees all slots served and every
+// AwaitWhole waits until every node that runs sees all slots served and every
 // replica that runs follows its master.
-func (s *Server) awaitWhole() {
+func (s *Server) AwaitWhole() {
 	s.tb.Helper()
 	Eventually(s.tb, wholeTimeout, "the cluster is whole", func() bool {
 		ctx := s.ctx()
@@ -158,7 +164,7 @@ func (s *Server) Failover(master *Node) {
 	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool {
 		return replica.master(s.ctx()) && !master.master(s.ctx())
 	})
-	s.awaitWhole()
+	s.AwaitWhole()
 }
 
 // KillMaster kills a master and waits until its replica serves the slots. What
@@ -168,14 +174,14 @@ func (s *Server) KillMaster(master *Node) {
 	replica := s.Replica(master)
 	master.Kill()
 	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool { return replica.master(s.ctx()) })
-	s.awaitWhole()
+	s.AwaitWhole()
 }
 
 // Replica returns a running replica of a master.
 func (s *Server) Replica(master *Node) *Node {
 	s.tb.Helper()
 	ctx := s.ctx()
-	follows := "master_port:" + strconv.Itoa(port(s.tb, master.Addr)) + "\r\n"
+	follows := "master_port:" + master.clientPort() + "\r\n"
 	for _, n := range s.Nodes {
 		if n != master && n.Runs() && strings.Contains(n.Client.Info(ctx, "replication").Val(), follows) {
 			return n
@@ -185,11 +191,11 @@ func (s *Server) Replica(master *Node) *Node {
 	return nil
 }
 
-// pastProxies dials the node behind a proxy where the proxy is named.
-func (s *Server) pastProxies() func(ctx context.Context, network, addr string) (net.Conn, error) {
+// pastFronts dials the node behind a proxy or a gate where that is named.
+func (s *Server) pastFronts() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	behind := map[string]string{}
-	for i, p := range s.Proxies {
-		behind[p.Addr] = s.Nodes[i].Addr
+	for i, front := range s.fronts() {
+		behind[front] = s.Nodes[i].Addr
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if direct, ok := behind[addr]; ok {

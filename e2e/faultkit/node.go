@@ -33,8 +33,11 @@ type Node struct {
 	args []string
 	// busPort is the port of the cluster's own traffic, 0 outside a cluster.
 	busPort int
-	proc    *Process
-	paused  bool
+	// announced is the address that a cluster knows the node by, where that is not its
+	// own.
+	announced string
+	proc      *Process
+	paused    bool
 }
 
 // startNode starts a node on a free port; clustered ones get a second one.
@@ -176,4 +179,13 @@ func port(tb testing.TB, addr string) int {
 		tb.Fatal(err)
 	}
 	return n
+}
+
+// clientPort is the port that a cluster knows the node by.
+func (n *Node) clientPort() string {
+	addr := n.announced
+	if addr == "" {
+		addr = n.Addr
+	}
+	return strconv.Itoa(port(n.tb, addr))
 }

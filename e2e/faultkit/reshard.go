@@ -45,7 +45,7 @@ func (s *Server) MoveAll() int {
 			keys += n
 		}
 	}
-	s.awaitWhole()
+	s.AwaitWhole()
 	return keys
 }
 

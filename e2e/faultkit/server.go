@@ -17,6 +17,11 @@ type Options struct {
 	// proxies to its clients. A cluster then has no replicas, since those would
 	// follow their masters through the proxies too.
 	Proxied bool
+	// Gated puts a Gate in front of every node instead, and makes a cluster name the
+	// gates to everybody. Users are the Redis users that Server.Bar knows; their
+	// password is their name, and they may do anything.
+	Gated bool
+	Users []string
 	// Args are further arguments of the server.
 	Args []string
 }
@@ -33,6 +38,8 @@ type Server struct {
 	Client redis.UniversalClient
 	// Proxies are in front of the nodes, in their order; none without Proxied.
 	Proxies []*Proxy
+	// Gates are the same with Gated.
+	Gates []*Gate
 
 	tb testing.TB
 }
@@ -51,19 +58,25 @@ func (k Kind) Start(tb testing.TB, o Options) *Server {
 	} else {
 		args = append(args, "--appendonly", "no")
 	}
+	for _, user := range o.Users {
+		args = append(args, "--user", user, "on", ">"+user, "~*", "&*", "+@all")
+	}
 	s := &Server{Kind: k, tb: tb}
 	if k.Clustered {
-		s.form(program, args, o.Proxied)
+		s.form(program, args, o)
 	} else {
 		s.Nodes = []*Node{startNode(tb, program, false, args...)}
-		if o.Proxied {
+		switch {
+		case o.Proxied:
 			s.Proxies = []*Proxy{NewProxy(tb, s.Nodes[0].Addr)}
+		case o.Gated:
+			s.Gates = []*Gate{NewGate(tb, s.Nodes[0].Addr)}
 		}
 	}
 	options := redis.UniversalOptions{Addrs: s.nodeAddrs(), IsClusterMode: k.Clustered, MaxRetries: -1}
-	if len(s.Proxies) > 0 && k.Clustered {
-		// The nodes name the proxies; this client is led past them.
-		options.Dialer = s.pastProxies()
+	if k.Clustered && len(s.fronts()) > 0 {
+		// The nodes name what is in front of them; this client is led past it.
+		options.Dialer = s.pastFronts()
 	}
 	s.Client = redis.NewUniversalClient(&options)
 	tb.Cleanup(func() { _ = s.Client.Close() })
@@ -78,14 +91,37 @@ func (s *Server) UniversalOptions() redis.UniversalOptions {
 
 // Addrs are the addresses that clients are given.
 func (s *Server) Addrs() []string {
-	if len(s.Proxies) == 0 {
-		return s.nodeAddrs()
+	if fronts := s.fronts(); len(fronts) > 0 {
+		return fronts
 	}
+	return s.nodeAddrs()
+}
+
+// fronts are the addresses of what is in front of the nodes, in their order; none
+// where nothing is.
+func (s *Server) fronts() []string {
 	var addrs []string
 	for _, p := range s.Proxies {
 		addrs = append(addrs, p.Addr)
 	}
+	for _, g := range s.Gates {
+		addrs = append(addrs, g.Addr)
+	}
 	return addrs
+}
+
+// Bar cuts a user off from all nodes, see Gate.Bar; Open ends that.
+func (s *Server) Bar(user string, silent bool) {
+	for _, g := range s.Gates {
+		g.Bar(user, silent)
+	}
+}
+
+// Open lets a user through again after Bar.
+func (s *Server) Open(user string) {
+	for _, g := range s.Gates {
+		g.Open(user)
+	}
 }
 
 func (s *Server) nodeAddrs() []string {
@@ -122,7 +158,7 @@ func (s *Server) Restart() {
 		n.Start()
 	}
 	if s.Kind.Clustered {
-		s.awaitWhole()
+		s.AwaitWhole()
 	}
 }
 
