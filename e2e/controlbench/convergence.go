@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/http/httpload"
@@ -159,43 +158,36 @@ func (s *groupsStage) quiet(ctx context.Context, stream string) error {
 	}
 }
 
-// storm times a start of many members, one shortly after the other.
+// storm times a start of many members, one shortly after the other. They are of the
+// cheap kind: this process has to be all of them at once, and in life no two of them
+// share a processor.
 func storm(ctx context.Context, s *groupsStage) (_ measured, err error) {
 	name, err := s.stream(ctx, s.b.stormShards)
 	if err != nil {
 		return nil, err
 	}
-	w := httpload.NewWatch(s.b.stormShards)
-	w.Want(s.b.stormMembers)
-	saves := s.c.store.saves.Load()
-	all := make([]*running, s.b.stormMembers)
-	errs := make([]error, s.b.stormMembers)
-	defer func() {
-		if err == nil {
-			err = leaveAll(ctx, all, false)
-		}
-	}()
-	var starting sync.WaitGroup
-	began := time.Now()
-	for i := range all {
-		at := began.Add(stormTime * time.Duration(i) / time.Duration(s.b.stormMembers))
-		starting.Go(func() {
-			time.Sleep(time.Until(at))
-			all[i], errs[i] = follow(ctx, w, s.c.url, name, memberName(i))
-		})
-	}
-	starting.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	t, err := awaitBalance(ctx, w)
+	target, err := httpload.NewTarget(s.c.url, "", "")
 	if err != nil {
 		return nil, err
 	}
-	// The last acknowledgements count too.
-	if err := s.quiet(ctx, name); err != nil {
-		return nil, err
+	beat := httpload.NewHTTPBeat(target, name, group, answerTimeout)
+	defer beat.Close()
+	w := httpload.NewWatch(s.b.stormShards)
+	w.Want(s.b.stormMembers)
+	fleet := httpload.NewFleet("member-", s.b.stormMembers)
+	fleet.Tell(w)
+	saves := s.c.store.saves.Load()
+	life, end := context.WithCancel(ctx)
+	lived := make(chan error, 1)
+	began := time.Now()
+	go func() { lived <- fleet.Live(life, stormTime, holdTime, beat.Beat) }()
+	t, err := awaitBalance(ctx, w)
+	if err == nil {
+		// The last acknowledgements count too.
+		err = s.quiet(ctx, name)
 	}
+	saved := s.c.store.saves.Load() - saves
+	end()
 	again := max(t.Released, t.Assigned-s.b.stormShards)
-	return measured{"balanced": milliseconds(t.Balanced.Sub(began)), "revocations": float64(again), "saves": float64(s.c.store.saves.Load() - saves)}, nil
+	return measured{"balanced": milliseconds(t.Balanced.Sub(began)), "revocations": float64(again), "saves": float64(saved)}, errors.Join(err, <-lived)
 }

@@ -36,6 +36,7 @@ type fleetMember struct {
 	owned           protocol.Shards
 	letGo           protocol.Shards
 	last            protocol.HeartbeatResponse
+	watch           *Watch // nil for none
 }
 
 // NewFleet makes so many members, with the names that begin with prefix. They are
@@ -47,6 +48,13 @@ func NewFleet(prefix string, members int) *Fleet {
 		f.members[i] = &fleetMember{id: fmt.Sprintf("%s%05d", prefix, i), incarnation: fmt.Sprintf("m-%s%05d", life, i)}
 	}
 	return f
+}
+
+// Tell has the members tell a watch what they own, from now on.
+func (f *Fleet) Tell(w *Watch) {
+	for _, m := range f.members {
+		m.watch = w
+	}
 }
 
 // Len returns how many members the fleet has.
@@ -226,7 +234,23 @@ func (m *fleetMember) hear(r *protocol.HeartbeatResponse) (news bool, err error)
 			letGo = append(letGo, s)
 		}
 	}
+	m.tell(owned, letGo)
 	news = r.MemberEpoch != m.last.MemberEpoch || !slices.Equal(owned, m.owned) || len(letGo)+len(m.letGo)+len(r.Assignment.PendingShards) > 0
 	m.owned, m.letGo, m.last = owned, letGo, *r
 	return news, nil
+}
+
+// tell says what the member owns now, and what no longer.
+func (m *fleetMember) tell(owned, letGo protocol.Shards) {
+	if m.watch == nil {
+		return
+	}
+	for _, s := range letGo {
+		m.watch.Released(m.id, int(s))
+	}
+	for _, s := range owned {
+		if _, before := slices.BinarySearch(m.owned, s); !before {
+			m.watch.Assigned(m.id, int(s))
+		}
+	}
 }
