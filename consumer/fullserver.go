@@ -1,10 +1,12 @@
 package consumer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
-	"strings"
+	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -21,9 +23,15 @@ func hungUp(err error) bool {
 
 // full looks whether a server that hangs up has no connection to give. It says so
 // before it hangs up, but the client takes that for the answer to its greeting and
-// reports the broken connection only. So one more is opened, and listened to.
+// reports the broken connection only. So one more is opened, and listened to. A
+// server that says nothing by itself is asked something, so that one that is well
+// costs no time.
 func (l *link) full(ctx context.Context) bool {
-	const patience = 200 * time.Millisecond
+	const (
+		// unasked is how long a full server is given to speak first.
+		unasked  = 10 * time.Millisecond
+		patience = 200 * time.Millisecond
+	)
 	o := l.node.client.Options()
 	ctx, done := context.WithTimeout(ctx, l.dial)
 	defer done()
@@ -32,12 +40,29 @@ func (l *link) full(ctx context.Context) bool {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return false
+	want := "-" + errServerFull.Error()
+	said := make([]byte, len(want))
+	n, err := hear(conn, said, unasked)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+			return false
+		}
+		n, _ = hear(conn, said, patience)
 	}
-	said := make([]byte, len("-")+len(errServerFull.Error()))
-	_, err = io.ReadFull(conn, said)
-	return err == nil && strings.TrimPrefix(string(said), "-") == errServerFull.Error()
+	return string(said[:n]) == want
+}
+
+// hear reads until said is full, the line ends, or the time is up.
+func hear(conn net.Conn, said []byte, within time.Duration) (n int, err error) {
+	if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return 0, err
+	}
+	for n < len(said) && err == nil && !bytes.HasSuffix(said[:n], []byte("\n")) {
+		var more int
+		more, err = conn.Read(said[n:])
+		n += more
+	}
+	return n, err
 }
 
 // cause returns what is behind an error: that a server which hangs up is full.
