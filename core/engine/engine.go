@@ -38,6 +38,8 @@ type Engine struct {
 
 	clocks  clocks
 	reports map[string]*reported
+	// cycle counts those in which stamps were made.
+	cycle uint64
 
 	phase phase
 	// collided is true after a save of this cycle was in conflict, locked once it
@@ -108,11 +110,15 @@ type pendingRenew struct {
 
 // reported is what was last written of a member's reports.
 type reported struct {
+	// written is false before the first time, at is the time of the last one.
+	written  bool
 	at       time.Duration
 	owned    protocol.Shards
 	capacity protocol.Capacity
 	version  int64
 	progress map[protocol.ShardIndex]protocol.ShardProgress
+	// cycle is the last one in which a stamp was made.
+	cycle uint64
 }
 
 // New returns an engine that knows nothing of its group yet.
@@ -326,12 +332,11 @@ func (e *Engine) dropOld(in Input) {
 // steady tries the fast path: every request of the batch changes nothing.
 func (e *Engine) steady(in Input) bool {
 	answers := make([]group.Answer, len(e.batch))
-	for i, w := range e.batch {
-		a, ok := e.view.Steady(w.q)
-		if !ok {
+	for i := range e.batch {
+		var ok bool
+		if answers[i], ok = e.view.Steady(e.batch[i].q); !ok {
 			return false
 		}
-		answers[i] = a
 	}
 	e.renew(in, answers)
 	return true
@@ -460,20 +465,26 @@ func (e *Engine) unwritable(in Input, err error) {
 
 // proofs makes the stamps and reports of the requests that renew a lease.
 func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) ([]Stamp, []Report) {
-	var stamps []Stamp
+	stamps := make([]Stamp, 0, len(answers))
 	var reports []Report
 	stamp := newStamp(in.ID, in.Now)
-	seen := make(map[string]bool, len(answers))
-	for i, a := range answers {
-		if a.Life == "" {
+	e.cycle++
+	for i := range answers {
+		life := answers[i].Life
+		if life == "" {
 			continue
 		}
-		if !seen[a.Life] {
-			seen[a.Life] = true
-			stamps = append(stamps, Stamp{Life: a.Life, Value: stamp})
+		r, known := e.reports[life]
+		if !known {
+			r = &reported{progress: map[protocol.ShardIndex]protocol.ShardProgress{}}
+			e.reports[life] = r
 		}
-		if body := e.report(in, a.Life, asked[i].q); body != nil {
-			reports = append(reports, Report{Life: a.Life, Body: body})
+		if r.cycle != e.cycle {
+			r.cycle = e.cycle
+			stamps = append(stamps, Stamp{Life: life, Value: stamp})
+		}
+		if body := e.report(in, r, asked[i].q); body != nil {
+			reports = append(reports, Report{Life: life, Body: body})
 		}
 	}
 	return stamps, reports
@@ -481,13 +492,8 @@ func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) ([]St
 
 // report returns the report to write for a request, nil for none: one that says the
 // same, or nearly, is written once in a while only.
-func (e *Engine) report(in Input, life string, q *protocol.Heartbeat) []byte {
-	r, known := e.reports[life]
-	if !known {
-		r = &reported{progress: map[protocol.ShardIndex]protocol.ShardProgress{}}
-		e.reports[life] = r
-	}
-	if known && in.Mono-r.at < r.pause(q) {
+func (e *Engine) report(in Input, r *reported, q *protocol.Heartbeat) []byte {
+	if r.written && in.Mono-r.at < r.pause(q) {
 		return nil
 	}
 	shards := 0
@@ -499,21 +505,21 @@ func (e *Engine) report(in Input, life string, q *protocol.Heartbeat) []byte {
 		e.do(Complain{err})
 		return nil
 	}
-	r.at, r.owned, r.capacity, r.version = in.Mono, slices.Clone(q.OwnedShards), q.Capacity, q.MetadataVersion
+	r.written, r.at, r.owned, r.capacity, r.version = true, in.Mono, slices.Clone(q.OwnedShards), q.Capacity, q.MetadataVersion
 	return body
 }
 
 // answerAll answers the requests of a cycle, or holds those that ask for it and
 // have nothing to hear.
 func (e *Engine) answerAll(asked []waiting, answers []group.Answer) {
-	for i, a := range answers {
-		w := asked[i]
+	for i := range answers {
+		a, w := &answers[i], &asked[i]
 		if w.gone {
 			continue
 		}
 		wait := protocol.MaxWait(time.Duration(w.q.MaxWaitMs)*time.Millisecond, e.timings().Lease)
 		if wait > 0 && a.Life != "" && !e.closing && group.Settled(w.q, &a.HeartbeatResponse) {
-			if before := e.holds.add(w, a.Life, w.arrived+wait); before != nil {
+			if before := e.holds.add(*w, a.Life, w.arrived+wait); before != nil {
 				// Both waited in the queue, where the newer one could not see it.
 				e.answerHeld(before)
 			}

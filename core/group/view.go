@@ -13,6 +13,8 @@ import (
 // for each state and only read.
 type View struct {
 	State *State
+	// keys are those of the lives, lives finds a life by its key.
+	keys  []string
 	lives map[string]int32
 	// first maps a member to its oldest life, next a life to the following one
 	// of the same member, or None.
@@ -36,10 +38,11 @@ func (b byLife) of(life int32) []int32 { return b.list[b.start[life]:b.start[lif
 // NewView indexes a state.
 func NewView(s *State) *View {
 	n := len(s.Lives)
-	v := &View{State: s, lives: make(map[string]int32, n), first: make(map[string]int32, n), next: make([]int32, n)}
+	v := &View{State: s, keys: make([]string, n), lives: make(map[string]int32, n), first: make(map[string]int32, n), next: make([]int32, n)}
 	for i := range slices.Backward(s.Lives) {
 		l := &s.Lives[i]
-		v.lives[l.Key()] = int32(i)
+		v.keys[i] = l.Key()
+		v.lives[v.keys[i]] = int32(i)
 		v.next[i] = None
 		if later, another := v.first[l.Member]; another {
 			v.next[i] = later
@@ -135,7 +138,10 @@ func (v *View) Granted() bool { return len(v.held.list) > 0 }
 // Answer is the answer OK for a life of the state: what it may read now, and
 // what it will get.
 func (v *View) Answer(q *protocol.Heartbeat, key string) protocol.HeartbeatResponse {
-	life := v.lives[key]
+	return v.answer(q, v.lives[key])
+}
+
+func (v *View) answer(q *protocol.Heartbeat, life int32) protocol.HeartbeatResponse {
 	l, s := &v.State.Lives[life], v.State
 	r := protocol.NewHeartbeatResponse(q, protocol.StatusOK, "", s.Timings)
 	stamp(&r, s)
@@ -223,8 +229,7 @@ func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 			return Answer{}, false
 		}
 	}
-	key := l.Key()
-	return Answer{HeartbeatResponse: v.Answer(q, key), Life: key}, true
+	return Answer{HeartbeatResponse: v.answer(q, life), Life: v.keys[life]}, true
 }
 
 // Settled reports whether an answer tells its member nothing that the request
