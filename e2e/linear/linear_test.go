@@ -82,7 +82,7 @@ func TestWritersSeeOneOrder(t *testing.T) {
 // show writes the history to a file that a browser shows.
 func show(t *testing.T, info porcupine.LinearizationInfo, m porcupine.Model) {
 	t.Helper()
-	file, err := os.CreateTemp("", "linear-*.html")
+	file, err := os.CreateTemp("", "linear-*.html") //nolint:usetesting // it is to be looked at after the test
 	if err != nil {
 		t.Log(err)
 		return

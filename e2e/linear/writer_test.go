@@ -118,7 +118,7 @@ func (p plan) write() error {
 		workers.Go(func() {
 			w := worker{
 				plan: p, id: fmt.Sprintf("%s.%d", p.Name, i), notes: n, store: store,
-				rng: mathrand.New(mathrand.NewPCG(p.Seed, uint64(i))), known: make([]known, p.Keys), //nolint:gosec // a replay of chances
+				rng: mathrand.New(mathrand.NewPCG(p.Seed, uint64(i))), known: make([]known, p.Keys),
 			}
 			errs[i] = w.run(ctx)
 		})

@@ -35,7 +35,7 @@ func (h *Histogram) Record(d time.Duration) {
 
 // Add counts what o has counted.
 func (h *Histogram) Add(o *Histogram) {
-	for i, c := range o.counts {
+	for i, c := range &o.counts {
 		h.counts[i] += c
 	}
 	h.n += o.n
@@ -65,7 +65,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	}
 	rank := min(uint64(q*float64(h.n)), h.n-1)
 	var seen uint64
-	for i, c := range h.counts {
+	for i, c := range &h.counts {
 		if seen += c; seen > rank {
 			return min(upper(i), h.max)
 		}
