@@ -69,6 +69,10 @@ func (b *HTTPBeat) take(ctx context.Context) (*Conn, error) {
 }
 
 func (b *HTTPBeat) put(c *Conn) {
+	if c.closing {
+		_ = c.Close()
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.idle = append(b.idle, c)

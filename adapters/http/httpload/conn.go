@@ -25,6 +25,8 @@ type Conn struct {
 	in  *bufio.Reader
 	// body is where the last answer lies that did not fit into the buffer of in.
 	body []byte
+	// closing is set by an answer after which the other end takes nothing more.
+	closing bool
 }
 
 // Dial connects to the target.
@@ -53,6 +55,9 @@ func (c *Conn) RoundTrip(request []byte, within time.Duration) (status int, body
 // Send sends a request without waiting for the answer. within bounds that and the
 // answer, 0 for no bound.
 func (c *Conn) Send(request []byte, within time.Duration) error {
+	if c.closing {
+		return errClosing
+	}
 	if err := c.bound(within); err != nil {
 		return err
 	}
@@ -100,6 +105,9 @@ var (
 	closeValue       = []byte("close")
 )
 
+// errClosing: the last answer said so.
+var errClosing = errors.New("the coordinator closes the connection: it shuts down")
+
 var errHead = errors.New("the answer is not one of HTTP/1.1 with a Content-Length")
 
 // readHead reads the first line and the headers of an answer. Only what a
@@ -133,7 +141,7 @@ func (c *Conn) readHead() (status, length int, err error) {
 				return 0, 0, fmt.Errorf("%w: %.60q", errHead, line)
 			}
 		case hasPrefixFold(line, connectionHeader) && bytes.Contains(bytes.ToLower(line), closeValue):
-			return 0, 0, errors.New("the coordinator closes the connection: it shuts down")
+			c.closing = true
 		}
 	}
 	return 0, 0, errHead

@@ -210,3 +210,34 @@ func TestNewTargetRefuses(t *testing.T) {
 		}
 	}
 }
+
+// An answer after which the other end closes the connection is one like any other;
+// the next heartbeat goes over another connection.
+func TestConnectionsThatAreClosed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		_, _ = io.WriteString(w, `{"responseTo":"r","status":"OK"}`)
+	}))
+	defer server.Close()
+	target := at(t, server.URL, "", "")
+	beat := httpload.NewHTTPBeat(target, "orders", "billing", answerTimeout)
+	defer beat.Close()
+	for range 3 {
+		r, err := beat.Beat(t.Context(), httpload.NewFleet("m-", 1).Requests()[0])
+		if err != nil || r.Status != protocol.StatusOK {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	c, err := httpload.Dial(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	request := target.HeartbeatRequest("orders", "billing", "m", []byte("{}"))
+	if status, _, err := c.RoundTrip(request, answerTimeout); status != 200 || err != nil {
+		t.Errorf("%d, %v", status, err)
+	}
+	if _, _, err := c.RoundTrip(request, answerTimeout); err == nil {
+		t.Error("a connection that is being closed takes another request")
+	}
+}

@@ -1,0 +1,148 @@
+package blackbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis-stream-coordinator/rsc/adapters/http/httpload"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
+
+const (
+	// heldMembers wait in these tests, as long as the protocol allows.
+	heldMembers = 1000
+	heldWait    = 10 * time.Second
+)
+
+// heldHeartbeats are those of a group whose members all wait for an answer, each on a connection of its
+// own.
+type heldHeartbeats struct {
+	conns []*httpload.Conn
+	since time.Time
+}
+
+// hold lets so many members join, and then wait.
+func hold(t *testing.T, c *coordinator, members int) *heldHeartbeats {
+	t.Helper()
+	target, err := httpload.NewTarget(c.url, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat := httpload.NewHTTPBeat(target, stream, group, startTimeout)
+	defer beat.Close()
+	fleet := httpload.NewFleet("member-", members)
+	if err := fleet.Settle(t.Context(), members, 200, beat.Beat); err != nil {
+		t.Fatal(err)
+	}
+	h := &heldHeartbeats{conns: make([]*httpload.Conn, members), since: time.Now()}
+	for i, q := range fleet.Requests() {
+		q.MaxWaitMs = heldWait.Milliseconds()
+		body, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := httpload.Dial(t.Context(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if err := conn.Send(target.HeartbeatRequest(stream, group, q.MemberID, body), 0); err != nil {
+			t.Fatal(err)
+		}
+		h.conns[i] = conn
+	}
+	// A lease is renewed when the request comes, so this shows that all have.
+	eventually(t, startTimeout, "all heartbeats have come", func() bool {
+		come := 0
+		for _, m := range c.members() {
+			if m.LastHeartbeatAt != nil && !m.LastHeartbeatAt.Before(h.since.Truncate(time.Millisecond)) {
+				come++
+			}
+		}
+		return come == members
+	})
+	return h
+}
+
+// answers reads all answers and returns when the last one came.
+func (h *heldHeartbeats) answers(t *testing.T) (last time.Time) {
+	t.Helper()
+	var mu sync.Mutex
+	var reading sync.WaitGroup
+	for _, c := range h.conns {
+		reading.Go(func() {
+			status, body, err := c.Receive(heldWait)
+			came := time.Now()
+			if err != nil || status != http.StatusOK || !bytes.Contains(body, []byte(`"status":"OK"`)) {
+				t.Errorf("a held heartbeat is answered %d %.200s, %v", status, body, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if came.After(last) {
+				last = came
+			}
+		})
+	}
+	reading.Wait()
+	return last
+}
+
+// startHolding runs a coordinator, in memory, that may hold heartbeats as long as any.
+func startHolding(t *testing.T) *coordinator {
+	t.Helper()
+	c := newCoordinator(t, "--set", "coordinator.member-lease-ttl=30s", "--set", "coordinator.streams.provisioning-enabled=false")
+	c.createStream(heldMembers)
+	return c
+}
+
+// SIGTERM with a thousand heartbeats held: each is answered, within a second, and the
+// process ends in order.
+func TestHeldHeartbeatsAreAnsweredAtTheEnd(t *testing.T) {
+	need(t)
+	c := startHolding(t)
+	h := hold(t, c, heldMembers)
+	asked := time.Now()
+	if took := asked.Sub(h.since); took > heldWait {
+		t.Fatalf("it took %s until all were held: the first is answered by now", took)
+	}
+	c.proc.signal(syscall.SIGTERM)
+	took := h.answers(t).Sub(asked)
+	t.Logf("%d held heartbeats were answered within %s of SIGTERM", heldMembers, took)
+	if took > time.Second {
+		t.Errorf("the last of %d held heartbeats was answered after %s, want 1s at most", heldMembers, took)
+	}
+	if code := c.proc.wait(startTimeout); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// No wait is longer than 10 s, whatever is asked for: proxies cut connections off on
+// which nothing is said for a while, 60 s by default in most.
+func TestNoHeartbeatIsHeldForLong(t *testing.T) {
+	need(t)
+	t.Parallel()
+	c := newCoordinator(t, "--set", "coordinator.member-lease-ttl=60s", "--set", "coordinator.streams.provisioning-enabled=false")
+	c.createStream(1)
+	target, err := httpload.NewTarget(c.url, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat := httpload.NewHTTPBeat(target, stream, group, time.Minute)
+	defer beat.Close()
+	fleet := httpload.NewFleet("member-", 1)
+	if err := fleet.Settle(t.Context(), 1, 1, beat.Beat); err != nil {
+		t.Fatal(err)
+	}
+	q := fleet.Requests()[0]
+	q.MaxWaitMs = time.Hour.Milliseconds()
+	began := time.Now()
+	r, err := beat.Beat(t.Context(), q)
+	if took := time.Since(began); err != nil || r.Status != protocol.StatusOK || took < heldWait-time.Second || took > heldWait+5*time.Second {
+		t.Errorf("answered %+v, %v after %s, want OK after %s", r, err, took, heldWait)
+	}
+}
