@@ -14,8 +14,11 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/routing"
 )
 
-// errSuperseded ends a heartbeat in flight that is of no use any more.
-var errSuperseded = errors.New("a newer heartbeat takes its place")
+// Why a heartbeat in flight ends that is of no use any more.
+var (
+	errSuperseded = errors.New("a newer heartbeat takes its place")
+	errTooLate    = errors.New("no answer in time")
+)
 
 // agent drives the protocol: it owns the member's state, and is the only one to
 // touch it. What happens comes in through channels; what is to be done goes out
@@ -41,8 +44,9 @@ type agent struct {
 	// over is closed when the member has left: nobody receives any more.
 	over chan struct{}
 
-	// drop ends the request in flight.
+	// drop ends the request in flight, which has failed at giveUpAt.
 	drop     context.CancelCauseFunc
+	giveUpAt time.Duration
 	requests sync.WaitGroup
 	// telling is set while the observer is told of a heartbeat.
 	telling atomic.Bool
@@ -186,7 +190,13 @@ func (a *agent) apply(ctx context.Context, cmd member.Command) member.Response {
 		a.happened(ctx, e)
 	}
 	if r.Abandon && a.drop != nil {
-		a.drop(errSuperseded)
+		why := errSuperseded
+		if in.Mono >= a.giveUpAt {
+			// The state notices it as its driver does, at the same moment. It is a
+			// failure all the same: whoever was asked is not to be asked again.
+			why = errTooLate
+		}
+		a.drop(why)
 		a.drop = nil
 	}
 	if r.Send != nil {
@@ -207,7 +217,7 @@ func (a *agent) openGate() {
 // send puts a request on its way.
 func (a *agent) send(ctx context.Context, q *protocol.Heartbeat, giveUpAt time.Duration) {
 	ctx, drop := context.WithCancelCause(ctx)
-	a.drop = drop
+	a.drop, a.giveUpAt = drop, giveUpAt
 	a.requests.Go(func() {
 		defer drop(nil)
 		ctx, done := context.WithDeadline(ctx, a.start.Add(giveUpAt))

@@ -95,12 +95,14 @@ func coordinatorURL(base string) (string, error) {
 	return u.Scheme + "://" + u.Host + path, nil
 }
 
-// Heartbeat asks one coordinator. If it cannot be reached the next heartbeat
-// goes to the next one; this one is not repeated, since it may have arrived.
+// Heartbeat asks one coordinator. If it does not answer, or cannot do anything
+// now, the next heartbeat goes to the next one: that one may have the store that
+// this one has lost. This heartbeat is not repeated, since it may have arrived.
 func (t *httpTransport) Heartbeat(ctx context.Context, q *protocol.Heartbeat) (*protocol.HeartbeatResponse, error) {
 	turn := t.current.Load()
 	r, err := t.ask(ctx, t.urls[int(turn)%len(t.urls)], q)
-	if err != nil && !errors.Is(context.Cause(ctx), errSuperseded) {
+	useless := err != nil && !errors.Is(context.Cause(ctx), errSuperseded)
+	if useless || (err == nil && r.Status == protocol.StatusRetry) {
 		t.current.CompareAndSwap(turn, turn+1)
 	}
 	return r, err
