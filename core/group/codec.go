@@ -13,8 +13,16 @@ import (
 const SchemaVersion = 2
 
 // record is the stored form: the ledger in columns, epochs as differences to a
-// base, since ten thousand times thirteen digits would be most of it.
+// base, since ten thousand times thirteen digits would be most of it. What stands
+// before and behind the columns is apart, so that encode can write them itself.
 type record struct {
+	head
+	Ledger columns       `json:"ledger"`
+	Target column[int32] `json:"target"`
+	tail
+}
+
+type head struct {
 	SchemaVersion   int            `json:"schemaVersion"`
 	StreamPrefix    string         `json:"streamPrefix"`
 	ConsumerGroup   string         `json:"consumerGroup"`
@@ -28,14 +36,15 @@ type record struct {
 	StreamVersion   int64          `json:"streamVersion"`
 	Timings         timings        `json:"timings"`
 	Lives           []life         `json:"lives"`
-	Ledger          columns        `json:"ledger"`
-	Target          []int32        `json:"target"`
-	Ended           []tombstone    `json:"ended"`
-	PromisedMs      int64          `json:"promisedLeaseMs,omitempty"`
-	TimingsEpoch    protocol.Epoch `json:"timingsEpoch,omitempty"`
-	Instance        string         `json:"instance,omitempty"`
-	Ring            []saved        `json:"ring,omitempty"`
-	Correction      *correction    `json:"correction,omitempty"`
+}
+
+type tail struct {
+	Ended        []tombstone    `json:"ended"`
+	PromisedMs   int64          `json:"promisedLeaseMs,omitempty"`
+	TimingsEpoch protocol.Epoch `json:"timingsEpoch,omitempty"`
+	Instance     string         `json:"instance,omitempty"`
+	Ring         []saved        `json:"ring,omitempty"`
+	Correction   *correction    `json:"correction,omitempty"`
 }
 
 type saved struct {
@@ -71,9 +80,9 @@ type life struct {
 
 type columns struct {
 	Base   protocol.Epoch `json:"base"`
-	Holder []int32        `json:"holder"`
+	Holder column[int32]  `json:"holder"`
 	// Grant is the epoch less Base; 0 for a free shard.
-	Grant []protocol.Epoch `json:"grant"`
+	Grant column[protocol.Epoch] `json:"grant"`
 	// Revoke lists the few shards that are being revoked: shard, epoch less Base.
 	Revoke [][2]int64 `json:"revoke"`
 }
@@ -91,19 +100,22 @@ var lifeStates = [...]string{Active: "active", Leaving: "leaving", Over: "over"}
 // Errors: protocol.ErrTooLarge above protocol.MaxAggregateBytes.
 func Encode(s *State) ([]byte, error) {
 	r := record{
-		SchemaVersion: SchemaVersion, StreamPrefix: s.Stream, ConsumerGroup: s.Group,
-		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
-		Counter: s.Counter, GroupEpoch: s.GroupEpoch, AssignmentEpoch: s.AssignmentEpoch,
-		MetadataVersion: s.MetadataVersion, ShardCount: s.ShardCount, StreamVersion: s.StreamVersion,
-		Timings: timings{
-			s.Timings.HeartbeatInterval.Milliseconds(), s.Timings.Lease.Milliseconds(), s.Timings.RebalanceTimeout.Milliseconds(),
+		head: head{
+			SchemaVersion: SchemaVersion, StreamPrefix: s.Stream, ConsumerGroup: s.Group,
+			CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+			Counter: s.Counter, GroupEpoch: s.GroupEpoch, AssignmentEpoch: s.AssignmentEpoch,
+			MetadataVersion: s.MetadataVersion, ShardCount: s.ShardCount, StreamVersion: s.StreamVersion,
+			Timings: timings{
+				s.Timings.HeartbeatInterval.Milliseconds(), s.Timings.Lease.Milliseconds(), s.Timings.RebalanceTimeout.Milliseconds(),
+			},
+			Lives: make([]life, len(s.Lives)),
 		},
-		Lives:  make([]life, len(s.Lives)),
 		Ledger: columns{Base: lowest(s) - 1, Holder: s.Ledger.Holder, Grant: make([]protocol.Epoch, len(s.Ledger.Grant)), Revoke: [][2]int64{}},
 		Target: s.Target,
-		Ended:  make([]tombstone, len(s.Ended)),
-
-		PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance,
+		tail: tail{
+			Ended:      make([]tombstone, len(s.Ended)),
+			PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance,
+		},
 	}
 	for _, w := range s.Ring {
 		r.Ring = append(r.Ring, saved(w))
@@ -126,7 +138,7 @@ func Encode(s *State) ([]byte, error) {
 			r.Ledger.Revoke = append(r.Ledger.Revoke, [2]int64{int64(shard), int64(e - r.Ledger.Base)})
 		}
 	}
-	body, err := json.Marshal(r)
+	body, err := r.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encode group %s/%s: %w", s.Stream, s.Group, err)
 	}
@@ -154,13 +166,23 @@ func corrupt(r *record, format string, args ...any) error {
 		r.StreamPrefix, r.ConsumerGroup, fmt.Sprintf(format, args...))
 }
 
+// namesOf reads as much of a damaged record as says which one it is.
+func namesOf(body []byte) *record {
+	var names struct {
+		StreamPrefix  string `json:"streamPrefix"`
+		ConsumerGroup string `json:"consumerGroup"`
+	}
+	_ = json.Unmarshal(body, &names) // what is wrong with it is said already
+	return &record{head: head{StreamPrefix: names.StreamPrefix, ConsumerGroup: names.ConsumerGroup}}
+}
+
 // Decode reads what Encode wrote, and checks it.
 // A record of schema version 1 is read as the state that it becomes.
 // Errors: protocol.ErrCorrupt, also for a schema newer than SchemaVersion.
 func Decode(body []byte) (State, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {
-		return State{}, corrupt(&r, "cannot be read (%v)", err)
+		return State{}, corrupt(namesOf(body), "cannot be read (%v)", err)
 	}
 	if r.SchemaVersion == 1 {
 		return upgraded(body)
