@@ -512,6 +512,7 @@ func (e *Engine) report(in Input, r *reported, q *protocol.Heartbeat) []byte {
 // answerAll answers the requests of a cycle, or holds those that ask for it and
 // have nothing to hear.
 func (e *Engine) answerAll(asked []waiting, answers []group.Answer) {
+	e.out = slices.Grow(e.out, len(answers)+2) // with what ends the cycle
 	for i := range answers {
 		a, w := &answers[i], &asked[i]
 		if w.gone {

@@ -41,6 +41,9 @@ type Coordinator struct {
 	// lanes keep the steps of one stream from running twice at once here.
 	lanes map[string]*lane
 
+	// replies has channels for answers whose answer was taken.
+	replies sync.Pool
+
 	health health
 	losses losses // guarded by mu
 }

@@ -65,7 +65,10 @@ func newRunner(c *Coordinator, key port.GroupKey) *runner {
 // heartbeat hands a request over and waits for its answer.
 func (r *runner) heartbeat(ctx context.Context, q *protocol.Heartbeat) protocol.HeartbeatResponse {
 	id := r.nextID.Add(1)
-	reply := make(chan protocol.HeartbeatResponse, 1)
+	reply, used := r.c.replies.Get().(chan protocol.HeartbeatResponse)
+	if !used {
+		reply = make(chan protocol.HeartbeatResponse, 1)
+	}
 	over := func() protocol.HeartbeatResponse {
 		return protocol.NewHeartbeatResponse(q, protocol.StatusRetry, protocol.ErrTerminating.Message, r.c.cfg.Timings)
 	}
@@ -81,6 +84,8 @@ func (r *runner) heartbeat(ctx context.Context, q *protocol.Heartbeat) protocol.
 		if !answered {
 			return protocol.NewHeartbeatResponse(q, protocol.StatusRetry, "the group is being read again after a fault: repeat the request", r.c.cfg.Timings)
 		}
+		// Nobody sends to it any more.
+		r.c.replies.Put(reply)
 		return a
 	case <-ctx.Done():
 		r.send(engine.Canceled{ID: id})
