@@ -6,8 +6,8 @@ import (
 
 // Send takes m, has it stored in the background, and returns its future. It
 // returns at once unless Config.MaxBufferedMessages or MaxBufferedBytes are
-// reached: then it waits for room as long as ctx allows. ctx governs this wait and
-// nothing else; a message that was taken is on its way whatever becomes of ctx.
+// reached: then it waits for room as long as ctx allows. With a ctx that has ended
+// nothing is taken; what was taken is on its way whatever becomes of ctx.
 //
 // Messages of one key are stored in the order in which Send took them. The package
 // comment says what becomes of those behind one that fails. Neither Payload nor
@@ -62,6 +62,9 @@ func (p *Producer) take(ctx context.Context, m Message, done func(Result), wait 
 	room := p.sender.room
 	switch {
 	case wait:
+		if ctx.Err() != nil {
+			return nil, ErrCanceled.with("the context had ended before the message was taken").because(context.Cause(ctx))
+		}
 		if err := room.take(ctx, p.closing, e.size); err != nil {
 			if err == ErrClosed { //nolint:errorlint // not a cause that the caller made
 				return nil, ErrClosed

@@ -199,8 +199,8 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// A message whose context ended after it was taken is stored all the same, and a
-// wait that ends early is not the outcome.
+// A message whose context ended after it was taken is stored all the same, one whose
+// context had ended is not taken, and a wait that ends early is not the outcome.
 func TestContextsOfSend(t *testing.T) {
 	stub, arrived, release := blocked(t)
 	p := open(t, newCoordinator(1), stub.Addr)
@@ -226,6 +226,14 @@ func TestContextsOfSend(t *testing.T) {
 	if receipt, err := f.Wait(t.Context()); err != nil || receipt.ID != "1-1" {
 		t.Errorf("the second time: %+v, %v", receipt, err)
 	}
+	// A loop that sends until its context ends comes to its end.
+	_, err = p.Send(ctx, message("k", "y"))
+	wantError(t, err, producer.ErrCanceled, "before the message was taken")
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v does not tell the cause", err)
+	}
+	err = p.SendFunc(ctx, message("k", "y"), func(producer.Result) { t.Error("called for a message that was not taken") })
+	wantError(t, err, producer.ErrCanceled)
 }
 
 // watched tells when somebody begins to wait for its end.
