@@ -59,3 +59,23 @@ func TestAMissingPermissionIsRefusedAtStart(t *testing.T) {
 		t.Errorf("the look at Redis made %d consumers", n)
 	}
 }
+
+// TestTheListedPermissionsSuffice: with what README.md lists, and no more, a member
+// starts and reads.
+func TestTheListedPermissionsSuffice(t *testing.T) {
+	b := newBed(t, 1, steady)
+	b.do("ACL", "SETUSER", "plain", "reset", "on", ">secret", "~"+stream+":*", "-@all", "+ping",
+		"+xreadgroup", "+xack", "+xpending", "+xclaim", "+xrange", "+xinfo|stream", "+xinfo|groups", "+exists", "+xgroup|create",
+		"+xadd")
+	j := newJournal()
+	cfg := b.config("a", j.handler("a", func(context.Context, consumer.Record) error { return nil }))
+	cfg.Redis.Username, cfg.Redis.Password = "plain", "secret"
+	cfg.DeadLetter.Enabled = true
+	c := start(t, cfg)
+	b.add(3)
+	j.await(t, 3)
+	c.stop()
+	if n := b.pending(); n != 0 {
+		t.Errorf("%d records are pending", n)
+	}
+}

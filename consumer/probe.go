@@ -51,8 +51,12 @@ func (p *poller) probe(ctx context.Context) error {
 		cmds[i] = pipe.Do(ctx, args...)
 	}
 	_, whole := pipe.Exec(ctx)
+	errs := append([]error{whole}, errorsOf(cmds)...)
+	if !p.servers.clustered() {
+		errs = errs[:len(errs)-1] // reading does without CLUSTER INFO
+	}
 	var bad []error
-	for _, err := range append([]error{whole}, errorsOf(cmds)...) {
+	for _, err := range errs {
 		if err == nil {
 			continue
 		}
