@@ -104,6 +104,7 @@ func startCoordinator(ctx context.Context, p plan) (_ *coordinator, err error) {
 	if !p.http {
 		return c, nil
 	}
+	//nolint:contextcheck // requests bring contexts of their own
 	handler, err := httpapi.New(httpapi.Config{
 		Users: []httpapi.User{{Username: user, Password: password, Roles: []httpapi.Role{httpapi.RoleAdmin}}}, Logger: quiet,
 	}, c.Coordinator)

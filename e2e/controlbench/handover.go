@@ -190,7 +190,7 @@ func (y *relay) await(ctx context.Context, done func() bool) error {
 
 // produce publishes records of all keys in turn until ctx ends.
 func (s *handOverStage) produce(ctx context.Context, stream string) (err error) {
-	p, err := producer.New(producer.Config{
+	p, err := producer.New(producer.Config{ //nolint:contextcheck // it ends with Close, not with a context
 		Coordinators: []string{s.c.url}, Credentials: producer.BasicAuth(user, password), Stream: stream,
 		Redis: redis.UniversalOptions{Addrs: []string{s.b.redis.addr}}, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -47,7 +47,10 @@ func startKafka(ctx context.Context, b *bench) (_ *kafka, err error) {
 		return nil, err
 	}
 	f.broker = f.client.Broker(0)
-	return f, f.settle(ctx, b.shards)
+	if err := f.settle(ctx, b.shards); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (f *kafka) close() {
