@@ -22,11 +22,11 @@ func TestEmptyMaster(t *testing.T) {
 	stores := []*redis.Store{openStore(t, cfg), openStore(t, cfg)}
 	identity := func(s *redis.Store) (string, bool) {
 		t.Helper()
-		id, fresh, err := s.Identity(t.Context())
+		id, err := s.Identity(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return id, fresh
+		return id.ID, id.Fresh
 	}
 	before, fresh := identity(stores[0])
 	if !fresh {

@@ -209,18 +209,21 @@ func (s *Store) ListStreams(ctx context.Context) ([]string, error) {
 
 // Identity implements port.Store. On a Cluster, the store counts as emptied when one
 // of the servers was.
-func (s *Store) Identity(ctx context.Context) (id string, fresh bool, err error) {
+func (s *Store) Identity(ctx context.Context, known string) (port.Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, err = s.cmd.StoreID(ctx, s.storeID(s.drawn))
+	ask := s.storeID(s.drawn)
+	ask.Known = known
+	id, emptied, err := s.cmd.StoreID(ctx, ask)
 	if err != nil {
-		return "", false, failed("identify", "the metadata store", err)
+		return port.Identity{}, failed("identify", "the metadata store", err)
 	}
-	if fresh = id == s.drawn; fresh {
+	answer := port.Identity{ID: id, Fresh: id == s.drawn, Emptied: emptied}
+	if answer.Fresh {
 		// Told once; another one is drawn if the store is emptied again.
 		s.drawn = rand.Text()
 	}
-	return id, fresh, nil
+	return answer, nil
 }
 
 func (s *Store) storeID(drawn string) command.StoreID {

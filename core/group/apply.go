@@ -191,7 +191,9 @@ func (c *change) run(cmd Command) {
 	case Tick:
 		c.tick()
 	case Correct:
-		c.correct(cmd)
+		if c.s.Correction == nil || !cmd.Once {
+			c.correct(cmd)
+		}
 	case Adopt:
 		c.adopt(cmd)
 	case Retime:

@@ -16,6 +16,8 @@ type Correct struct {
 	SeenVersion int64
 	// Reason says how it was noticed.
 	Reason string
+	// Once leaves a correction that is open as it is.
+	Once bool
 }
 
 func (Correct) isCommand() {}

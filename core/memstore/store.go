@@ -24,8 +24,8 @@ var errNoNonce = errors.New("a write needs a nonce")
 
 // Store is a port.Store in memory. Use New; it is safe for concurrent use.
 type Store struct {
-	// id names the store as a whole, empty until somebody asks.
-	id       string
+	// identity names the store as a whole; it has no id until somebody asks.
+	identity port.Identity
 	instance string
 
 	mu      sync.Mutex
@@ -215,17 +215,22 @@ func (s *Store) ListStreams(ctx context.Context) ([]string, error) {
 }
 
 // Identity implements port.Store.
-func (s *Store) Identity(ctx context.Context) (id string, fresh bool, err error) {
+func (s *Store) Identity(ctx context.Context, known string) (port.Identity, error) {
 	if ctx.Err() != nil {
-		return "", false, context.Cause(ctx)
+		return port.Identity{}, context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh = s.id == ""
+	fresh := s.identity.ID == ""
 	if fresh {
-		s.id = rand.Text()
+		s.identity.ID = rand.Text()
 	}
-	return s.id, fresh, nil
+	if known != "" && known != s.identity.ID {
+		s.identity.Emptied = true
+	}
+	answer := s.identity
+	answer.Fresh = fresh
+	return answer, nil
 }
 
 // Clear loses everything, the identity of the store included, as an operator
@@ -233,7 +238,7 @@ func (s *Store) Identity(ctx context.Context) (id string, fresh bool, err error)
 func (s *Store) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.id = ""
+	s.identity = port.Identity{}
 	for key := range s.groups {
 		s.tell(port.Change{Key: key})
 	}

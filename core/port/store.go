@@ -157,13 +157,24 @@ type Store interface {
 	// ListStreams returns the prefixes of all stream records, sorted byte by byte.
 	ListStreams(ctx context.Context) ([]string, error)
 
-	// Identity returns the id of the store as a whole, and draws one where there
-	// is none. fresh is true when this store has drawn it since it was opened and
-	// says so for the first time: then the store was empty, or was emptied. An id
-	// that changes while the program runs means that everything was lost, or, in a
-	// store of several servers, what one of them held.
-	Identity(ctx context.Context) (id string, fresh bool, err error)
+	// Identity returns what names the store as a whole, and draws an id where there is
+	// none. known is the id that the caller was told before, empty for none. A caller
+	// whose id is not the store's any more leaves that behind for others, see Emptied.
+	Identity(ctx context.Context, known string) (Identity, error)
 	// Ping reaches the store and returns its instance; of a store of several servers,
 	// one of them.
 	Ping(ctx context.Context) (instance string, err error)
+}
+
+// Identity names a store as a whole.
+type Identity struct {
+	// ID is drawn once. One that changes while the program runs means that everything
+	// was lost, or, in a store of several servers, what one of them held.
+	ID string
+	// Fresh is true when this store has drawn the id since it was opened and says so
+	// for the first time: then the store was empty, or was emptied.
+	Fresh bool
+	// Emptied says that the store was emptied before it got this id: somebody has
+	// looked who knew an earlier one.
+	Emptied bool
 }

@@ -45,7 +45,7 @@ type Coordinator struct {
 	replies sync.Pool
 
 	health health
-	losses losses // guarded by mu
+	losses losses
 }
 
 // New returns a coordinator.
@@ -98,7 +98,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer stop()
 	scans.Go(func() { every(ctx, streamScan, c.scanStreams) })
 	every(ctx, c.cfg.TickInterval, func(ctx context.Context) {
-		c.watchIdentity(ctx)
+		_ = c.watchIdentity(ctx) // what is wrong was logged
 		c.watchGroups(ctx)
 		c.reap()
 		c.health.loopSeen.Store(int64(c.ports.Clock.Mono()))

@@ -56,6 +56,61 @@ func aStoreThatIsEmptied(t *testing.T) {
 	}
 }
 
+// TestAnEmptiedStoreThatNobodyHasLookedAt: a group that is created before the loop has
+// noticed the loss waits all the same.
+func TestAnEmptiedStoreThatNobodyHasLookedAt(t *testing.T) {
+	synctest.Test(t, anEmptiedStoreThatNobodyHasLookedAt)
+}
+
+func anEmptiedStoreThatNobodyHasLookedAt(t *testing.T) {
+	store := memstore.New()
+	c := start(t, store, nil)
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, c, 2, &beat{id: "a", incarnation: "a1"})
+	store.Clear()
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	if took := waitFor(t, c, &beat{id: "b", incarnation: "b1"}); took < fast.Lease-100*time.Millisecond {
+		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
+	}
+}
+
+// TestACoordinatorThatStartsAfterALoss: it has not seen what was lost. It knows it from
+// the coordinator that has, whether that one looks at the store before it or after.
+func TestACoordinatorThatStartsAfterALoss(t *testing.T) {
+	t.Run("noticed before", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { aCoordinatorThatStartsAfterALoss(t, 100*time.Millisecond) })
+	})
+	t.Run("not noticed yet", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { aCoordinatorThatStartsAfterALoss(t, 0) })
+	})
+}
+
+func aCoordinatorThatStartsAfterALoss(t *testing.T, after time.Duration) {
+	store := memstore.New()
+	seen := start(t, store, nil)
+	if _, err := seen.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, seen, 2, &beat{id: "a", incarnation: "a1"})
+	store.Clear()
+	time.Sleep(after)
+	fresh := start(t, store, nil)
+	if _, err := fresh.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fresh.CreateGroup(t.Context(), "orders", "billing", protocol.CreateGroup{RequestedBy: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // some ticks
+	if took := waitFor(t, fresh, &beat{id: "b", incarnation: "b1"}); took < fast.Lease-300*time.Millisecond {
+		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
+	}
+}
+
 // TestACoordinatorThatStartsOnAnEmptiedStore: nobody can tell a new store from one
 // that was emptied while no coordinator ran, but members of before show it.
 func TestACoordinatorThatStartsOnAnEmptiedStore(t *testing.T) {

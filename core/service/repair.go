@@ -29,8 +29,10 @@ func (c *Coordinator) RepairIndex(ctx context.Context) (port.Repair, error) {
 }
 
 // repairAfterLoss repairs the index beside the event loop: it may have been on the
-// one of several servers that lost what it held, and the records on others.
-func (c *Coordinator) repairAfterLoss(ctx context.Context) {
+// one of several servers that lost what it held, and the records on others. The
+// groups that are listed are corrected before it, since that is urgent, and those
+// that it brings to light after it.
+func (c *Coordinator) repairAfterLoss() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.repairing || c.closed.Load() {
@@ -45,7 +47,9 @@ func (c *Coordinator) repairAfterLoss(ctx context.Context) {
 			defer c.mu.Unlock()
 			c.repairing = false
 		}()
+		c.correctAfterLoss(c.closing)
 		// Trouble was logged, and an operator can repair it again.
-		_, _ = c.RepairIndex(ctx)
+		_, _ = c.RepairIndex(c.closing)
+		c.correctAfterLoss(c.closing)
 	}()
 }

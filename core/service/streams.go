@@ -258,6 +258,10 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, step
 	if err != nil || rec.Version.Revision != 0 {
 		return err
 	}
+	// Now, and not at the last tick: the store may have been emptied since.
+	if err := c.watchIdentity(ctx); err != nil {
+		return err
+	}
 	now := c.input().Now
 	state := group.New(s.Prefix, name, s.ShardCount, s.Version, c.cfg.Timings, now)
 	loss := c.afterLoss(key)

@@ -262,21 +262,28 @@ func testPing(t *testing.T, s port.Store) {
 	}
 }
 
-// testIdentity: an empty store is fresh once, and keeps its id.
+// testIdentity: an empty store is fresh once, and keeps its id. Who knows another id
+// than the store's has seen it emptied, and all others hear of that.
 func testIdentity(t *testing.T, s port.Store) {
-	id, fresh, err := s.Identity(t.Context())
-	if err != nil || !fresh || id == "" {
-		t.Fatalf("the identity of an empty store: %q, fresh %t, %v", id, fresh, err)
+	first, err := s.Identity(t.Context(), "")
+	if err != nil || !first.Fresh || first.ID == "" || first.Emptied {
+		t.Fatalf("the identity of an empty store: %+v, %v", first, err)
 	}
-	for range 2 {
-		again, fresh, err := s.Identity(t.Context())
-		if err != nil || fresh || again != id {
-			t.Fatalf("asked again: %q, fresh %t, %v, want %q", again, fresh, err, id)
+	for _, known := range []string{"", first.ID} {
+		again, err := s.Identity(t.Context(), known)
+		if err != nil || again != (port.Identity{ID: first.ID}) {
+			t.Fatalf("asked again, knowing %q: %+v, %v, want the id %q", known, again, err, first.ID)
+		}
+	}
+	for _, known := range []string{"another", "", first.ID} {
+		again, err := s.Identity(t.Context(), known)
+		if err != nil || again != (port.Identity{ID: first.ID, Emptied: true}) {
+			t.Fatalf("asked knowing %q: %+v, %v, want the id %q of a store that was emptied", known, again, err, first.ID)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := s.Identity(ended); err == nil {
+	if _, err := s.Identity(ended, ""); err == nil {
 		t.Error("an ended context is served")
 	}
 }

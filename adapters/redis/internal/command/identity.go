@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"strings"
 )
 
 // StoreID says where the id of a store is, and what becomes of it.
@@ -14,11 +15,40 @@ type StoreID struct {
 	Parts []string
 	// Drawn is the id to give.
 	Drawn string
+	// Known is the id that the caller was told before, empty for none. Where the
+	// store has another one, it is marked as emptied.
+	Known string
 }
 
+// emptiedMark stands before the id of a store that was emptied, as somebody has seen
+// who knew an earlier id.
+const emptiedMark = "emptied:"
+
 // StoreID returns the id of the store, which is id.Drawn if there was none, or a
-// part of the store was emptied.
-func (c *Client) StoreID(ctx context.Context, id StoreID) (string, error) {
+// part of the store was emptied; and whether it is marked as emptied.
+func (c *Client) StoreID(ctx context.Context, id StoreID) (name string, emptied bool, err error) {
+	value, err := c.storeID(ctx, id)
+	if err != nil {
+		return "", false, err
+	}
+	name, emptied = strings.CutPrefix(value, emptiedMark)
+	if emptied || id.Known == "" || id.Known == name {
+		return name, emptied, nil
+	}
+	reply, err := c.write(ctx, valueReplace, []string{id.Key}, value, emptiedMark+name)
+	if err != nil {
+		return "", false, err
+	}
+	now, ok := reply.(string)
+	if !ok {
+		return "", false, errReply(reply)
+	}
+	name, emptied = strings.CutPrefix(now, emptiedMark)
+	return name, emptied, nil
+}
+
+// storeID returns the value of the id's key, which it writes first where it has to.
+func (c *Client) storeID(ctx context.Context, id StoreID) (string, error) {
 	found, err := c.command(ctx, id.Key, "get", id.Key)
 	if err != nil {
 		return "", err

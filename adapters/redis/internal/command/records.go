@@ -50,7 +50,7 @@ type Records struct {
 // server that carries a script out, or where that cannot be had the store's id,
 // which is drawn if there is none.
 func (c *Client) OpenRecords(ctx context.Context, id StoreID) (r *Records, hasRunID bool, err error) {
-	storeID, err := c.StoreID(ctx, id)
+	storeID, _, err := c.StoreID(ctx, id)
 	if err != nil {
 		return nil, false, err
 	}
