@@ -124,6 +124,9 @@ func (a App) runConsume(ctx context.Context, flags *consumeFlags) error {
 	}
 	err = c.Run(ctx)
 	fmt.Fprintf(a.Stderr, "consume: member=%s records=%d\n", c.MemberID(), handled.Load())
+	if errors.Is(err, consumer.ErrRedisMode) {
+		err = fmt.Errorf("%w (here it is --redis-cluster that says which it is, or several addresses in --redis)", err)
+	}
 	return errors.Join(err, out.failure())
 }
 

@@ -17,7 +17,7 @@ import (
 var settingFlags = []struct{ flag, key, usage string }{
 	{"address", "server.address", "host and port to listen on (default 127.0.0.1:8080)"},
 	{"id", "coordinator.id", "name of this coordinator (default: the host's name)"},
-	{"redis", "coordinator.redis.url", "Redis that holds the streams and the metadata, such as redis://127.0.0.1:6379, also REDIS_URL; without one all is kept in memory; for a Cluster see --set coordinator.streams.redis.addresses"},
+	{"redis", "coordinator.redis.url", "Redis that holds the streams and the metadata, such as redis://127.0.0.1:6379, also REDIS_URL; without one all is kept in memory; for a Cluster use --set coordinator.redis.addresses=host:port"},
 	{"store", "coordinator.store.type", "where groups and streams are kept: memory or redis (default: redis if there is one)"},
 	{"log-level", "log.level", "debug, info, warn or error (default info)"},
 	{"log-format", "log.format", "text, json, or auto: text on a terminal (default auto)"},

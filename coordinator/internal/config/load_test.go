@@ -235,6 +235,8 @@ func TestComplaints(t *testing.T) {
 		{"key prefix", "coordinator: {store: {key-prefix: 'a{b}'}}", nil, nil, "coordinator.store.key-prefix: must not contain { or }"},
 		{"redis url", "coordinator: {redis: {url: 'http://user:hunter2@x'}}", nil, nil, "coordinator.redis.url: must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path"},
 		{"redis url that cannot be read", "coordinator: {redis: {url: 'redis://user:hunter2@x:port'}}", nil, nil, "coordinator.redis.url: must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path"},
+		{"redis url without such a port", "coordinator: {redis: {url: 'redis://user:hunter2@x:99999'}}", nil, nil, "coordinator.redis.url: must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path"},
+		{"redis url of a cluster", "coordinator: {redis: {url: 'redis://user:hunter2@x:1,y:2'}}", nil, nil, "coordinator.redis.url: must name one server: a Cluster is given by coordinator.redis.addresses, such as --set coordinator.redis.addresses=10.0.0.1:6379"},
 		{"wait for replicas of memory", "coordinator: {redis: {wait-replicas: 1}}", nil, nil, "coordinator.redis.wait-replicas: is 1, but coordinator.store.type is memory, which has no replicas"},
 		{"wait for replicas", "coordinator: {redis: {addresses: ['a:1', 'b:2'], wait-replicas: 1000, wait-replicas-timeout: 5s}}", nil, nil,
 			"coordinator.redis.wait-replicas: is 1000, must be between 0 and 100\ncoordinator.redis.wait-replicas-timeout: is 5s, must be between 10ms and 2s"},

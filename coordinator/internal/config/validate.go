@@ -205,7 +205,9 @@ func (r *Redis) validate(bad *complaints, prefix string) {
 	if r.URL != "" {
 		// The errors of url.Parse quote the URL, password included.
 		u, err := url.Parse(r.URL.Reveal())
-		if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) || u.Host == "" && u.Scheme != "unix" {
+		if err == nil && strings.Contains(u.Host, ",") {
+			bad.addf(prefix+"url", "must name one server: a Cluster is given by %saddresses, such as --set %saddresses=10.0.0.1:6379", prefix, prefix)
+		} else if err != nil || !isPort(u.Port()) || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) || u.Host == "" && u.Scheme != "unix" {
 			bad.addf(prefix+"url", "must be like redis://user:password@host:6379/0, rediss:// for TLS, or unix:///path")
 		}
 	}
@@ -224,6 +226,12 @@ func (r *Redis) validate(bad *complaints, prefix string) {
 	bad.within(prefix+"database", r.Database, 0, maxRedisDatabase)
 	bad.file(prefix+"tls.ca-file", r.TLS.CAFile)
 	bad.pair(prefix+"tls", r.TLS.CertFile, r.TLS.KeyFile)
+}
+
+// isPort reports whether the port of a URL may be one; without any it is the default.
+func isPort(port string) bool {
+	n, err := strconv.Atoi(port)
+	return port == "" || err == nil && n >= 1 && n <= 65535
 }
 
 func (c *complaints) addresses(key string, list []string) {

@@ -121,7 +121,7 @@ func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place,
 		}
 		var network net.Error
 		if !errors.As(err, &network) {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", r.key, err)
 		}
 		if err.Error() != said {
 			said = err.Error()
@@ -134,7 +134,7 @@ func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place,
 			if cause := context.Cause(ctx); !errors.Is(err, cause) {
 				err = fmt.Errorf("%w: %w", err, cause)
 			}
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", r.key, err)
 		case <-time.After(pause):
 		}
 	}

@@ -557,7 +557,9 @@ func TestRedisOfAnotherKind(t *testing.T) {
 		{"coordinator.redis.url=redis://" + addrs[0]},
 		{"coordinator.redis.url=" + server.URL, "coordinator.streams.redis.addresses=" + server.Addr},
 	} {
-		if _, err := New(t.Context(), settings(t, pairs...), Options{}); err == nil || !strings.Contains(err.Error(), "part of a Redis Cluster") {
+		key := strings.TrimSuffix(strings.TrimSuffix(strings.SplitN(pairs[len(pairs)-1], "=", 2)[0], ".url"), ".addresses")
+		_, err := New(t.Context(), settings(t, pairs...), Options{})
+		if err == nil || !strings.Contains(err.Error(), "part of a Redis Cluster") || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%q: %v", pairs, err)
 		}
 	}
