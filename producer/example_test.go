@@ -138,6 +138,7 @@ func ExampleProducer_SendFunc() {
 func ExampleConfig_maxStreamLength() {
 	cfg := producer.Config{
 		Coordinators:    []string{"http://127.0.0.1:8080"},
+		Credentials:     producer.BasicAuth("admin", "password"),
 		Stream:          "orders",
 		Redis:           redis.UniversalOptions{Addrs: []string{"127.0.0.1:6379"}},
 		MaxStreamLength: 1_000_000,

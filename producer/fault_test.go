@@ -273,8 +273,8 @@ func TestRefusalsOfARealServer(t *testing.T) {
 		}, "WRONGTYPE", false},
 		{"command not allowed", "reader", func(ctx context.Context) {
 			admin.Do(ctx, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@read", "+@connection")
-		}, "NOPERM", false},
-		{"wrong password", "nobody", func(context.Context) {}, "WRONGPASS", false},
+		}, "ACL SETUSER", false},
+		{"wrong password", "nobody", func(context.Context) {}, "check Redis.Username and Redis.Password", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -96,5 +96,12 @@ func judgeReply(err error, text string, written bool) verdict {
 		passes.Retryable = true
 		return verdict{kind: passing, err: passes}
 	}
-	return verdict{kind: refused, err: ErrRedisRefused.because(err)}
+	refusal := ErrRedisRefused.because(err)
+	switch code {
+	case "NOPERM":
+		refusal = refusal.with("the Redis user lacks a permission: allow it on every node, with ACL SETUSER")
+	case "NOAUTH", "WRONGPASS":
+		refusal = refusal.with("Redis refused the login: check Redis.Username and Redis.Password")
+	}
+	return verdict{kind: refused, err: refusal}
 }
