@@ -58,6 +58,8 @@ type agent struct {
 	cause error
 	// endAt is when handlers must end because the consumer shuts down.
 	endAt time.Time
+	// joined: a coordinator has answered, in this life or one before.
+	joined bool
 	// waitingFor keeps the log from repeating itself.
 	waitingFor member.Waiting
 	// ailment is what keeps heartbeats from being answered.
@@ -254,7 +256,7 @@ func (a *agent) send(ctx context.Context, q *protocol.Heartbeat, giveUpAt time.D
 func (a *agent) happened(ctx context.Context, e member.Event) {
 	switch e := e.(type) {
 	case member.Joined:
-		a.waitingFor, a.cause = member.Waiting{}, nil
+		a.joined, a.waitingFor, a.cause = true, member.Waiting{}, nil
 		a.log.Info("joined", slog.String("incarnation", e.Incarnation), slog.Int64("epoch", int64(e.Epoch)))
 	case member.Assigned:
 		a.assign(ctx, e)
@@ -277,9 +279,12 @@ func (a *agent) happened(ctx context.Context, e member.Event) {
 	case member.Standby:
 		a.log.Info("nothing to read: other members have all shards, or have to let go of ours first", slog.Any("pending", e.Pending))
 	case member.Left:
-		if e.Clean {
+		switch {
+		case e.Clean:
 			a.log.Info("left")
-		} else {
+		case !a.joined:
+			a.log.Warn("ended before a coordinator let it join")
+		default:
 			a.log.Warn("left without a goodbye: what was held is free when the lease runs out")
 		}
 	}

@@ -79,3 +79,18 @@ func TestTheListedPermissionsSuffice(t *testing.T) {
 		t.Errorf("%d records are pending", n)
 	}
 }
+
+// TestAnEndBeforeTheJoin: what was never held does not wait for a lease.
+func TestAnEndBeforeTheJoin(t *testing.T) {
+	b := newBed(t, 1, steady)
+	b.coord.setAway(true)
+	var book logbook
+	cfg := b.config("a", func(context.Context, consumer.Record) error { return nil })
+	cfg.Logger = book.logger()
+	c := start(t, cfg)
+	eventually(t, "the coordinator is missed", func() bool { return len(book.find("did not answer")) > 0 })
+	c.stop()
+	if len(book.find("ended before a coordinator let it join")) != 1 || len(book.find("goodbye")) != 0 {
+		t.Errorf("the log: %v", book.find(""))
+	}
+}
