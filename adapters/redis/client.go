@@ -59,6 +59,12 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return &Client{cmd: cmd, streams: streams, cfg: cfg}, nil
 }
 
+// Unavailable reports whether an error of this package may be gone after a while,
+// without anybody changing the settings: nobody listens there, what does breaks
+// connections off, or it starts, fails over or is busy. A program that starts beside
+// its Redis waits for these.
+func Unavailable(err error) bool { return command.Unavailable(err) }
+
 // Close closes the connections. Nothing opened on the client works afterwards.
 func (c *Client) Close() error { return c.streams.Close() }
 

@@ -51,11 +51,11 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 		p.ports.Store, p.ports.Signal = store, store
 		p.ports.Mutex = new(memstore.Mutex)
 	case config.StoreRedis:
-		client, err := p.openRedis(ctx, cfg, mainRedis(cfg), log)
-		if err != nil {
+		var store *redis.Store
+		client, err := p.openRedis(ctx, cfg, mainRedis(cfg), log, func(ctx context.Context, client *redis.Client) (err error) {
+			store, err = client.Store(ctx)
 			return err
-		}
-		store, err := client.Store(ctx)
+		})
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 		return nil
 	}
 	if shared == nil || cfg.Streams.Redis.Configured() {
-		client, err := p.openRedis(ctx, cfg, streamsRedis(cfg), log)
+		client, err := p.openRedis(ctx, cfg, streamsRedis(cfg), log, nothing)
 		if err != nil {
 			return fmt.Errorf("open the Redis of the streams: %w", err)
 		}
@@ -103,9 +103,13 @@ func (p *parts) close() error {
 	return errors.Join(errs...)
 }
 
-// openRedis reaches a Redis. One that refuses connections is waited for, and the
-// log says so once for each reason; one that answers and refuses us is not.
-func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place, log *slog.Logger) (*redis.Client, error) {
+// nothing is opened where the client is enough.
+func nothing(context.Context, *redis.Client) error { return nil }
+
+// openRedis reaches a Redis and opens something there. One that cannot be reached, or
+// is not ready, is waited for, and the log says so once for each reason; one that
+// answers and refuses us is not.
+func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place, log *slog.Logger, open func(context.Context, *redis.Client) error) (*redis.Client, error) {
 	settings, err := redisConfig(cfg, r, log)
 	if err != nil {
 		return nil, err
@@ -114,13 +118,12 @@ func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place,
 	defer done()
 	said := ""
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		client, err := redis.Open(ctx, settings)
+		client, err := reach(ctx, settings, open)
 		if err == nil {
 			p.clients = append(p.clients, client)
 			return client, nil
 		}
-		var network net.Error
-		if !errors.As(err, &network) {
+		if !redis.Unavailable(err) {
 			return nil, fmt.Errorf("%s: %w", r.key, err)
 		}
 		if err.Error() != said {
@@ -138,6 +141,17 @@ func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place,
 		case <-time.After(pause):
 		}
 	}
+}
+
+func reach(ctx context.Context, settings redis.Config, open func(context.Context, *redis.Client) error) (*redis.Client, error) {
+	client, err := redis.Open(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := open(ctx, client); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return client, nil
 }
 
 func redisConfig(cfg *config.Coordinator, r place, log *slog.Logger) (redis.Config, error) {

@@ -482,6 +482,53 @@ func TestRedisThatComesLate(t *testing.T) {
 	}
 }
 
+// A Redis that is behind something else, which takes connections and breaks them off
+// while it is not there.
+func TestRedisThatComesLateBehindAProxy(t *testing.T) {
+	redis := redistest.New(t)
+	proxy, err := new(net.ListenConfig).Listen(t.Context(), "tcp", redis.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refusing sync.WaitGroup
+	refusing.Go(func() {
+		for {
+			c, err := proxy.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	})
+	log := new(logBuffer)
+	started := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg := settings(t, "coordinator.redis.url="+redis.URL)
+	go func() {
+		s, err := New(ctx, cfg, Options{Logger: log.logger()})
+		if err == nil {
+			stop()
+			err = s.Run(ctx)
+		}
+		started <- err
+	}()
+	eventually(t, "it is waited for", func() bool {
+		select {
+		case err := <-started:
+			t.Fatalf("it was not waited for: %v", err)
+		default:
+		}
+		return strings.Contains(log.String(), "redis cannot be reached yet")
+	})
+	_ = proxy.Close()
+	refusing.Wait()
+	redis.Start()
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWaitForRedisEndsWithTheContext(t *testing.T) {
 	redis := redistest.New(t)
 	log := new(logBuffer)

@@ -2,8 +2,10 @@ package command
 
 import (
 	"errors"
+	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -78,12 +80,25 @@ func (c *call) judge(movable bool) verdict {
 		c.addr, c.ask = completeAddr(addr, c.from), true
 		return redirected
 	}
-	for _, code := range passingCodes {
-		if redis.HasErrorPrefix(c.err, code+" ") {
-			return passing
-		}
+	if passes(c.err) {
+		return passing
 	}
 	return settled
+}
+
+// passes reports whether a server has answered that it cannot carry a command out
+// now.
+func passes(err error) bool {
+	return slices.ContainsFunc(passingCodes, func(code string) bool { return redis.HasErrorPrefix(err, code+" ") })
+}
+
+// Unavailable reports whether an error may be gone after a while, without anybody
+// changing the settings or the server's: nobody listens, or what does breaks the
+// connection off or is not ready.
+func Unavailable(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, redis.ErrPoolTimeout) || passes(err)
 }
 
 // take keeps the outcome of the command that carried the call. whole is the

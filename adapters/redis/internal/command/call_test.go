@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"syscall"
@@ -49,6 +50,25 @@ func TestJudge(t *testing.T) {
 		c := call{err: test.err, once: test.once}
 		if got := c.judge(test.movable); got != test.want {
 			t.Errorf("%v, once %t, movable %t: %d, want %d", test.err, test.once, test.movable, got, test.want)
+		}
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{fmt.Errorf("reach redis: %w", io.EOF), true},
+		{fmt.Errorf("reach redis: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
+		{fmt.Errorf("reach redis: %w", reply("LOADING Redis is loading the dataset in memory")), true},
+		{reply("CLUSTERDOWN Hash slot not served"), true},
+		{reply("WRONGPASS invalid username-password pair"), false},
+		{reply("NOAUTH Authentication required."), false},
+		{errPartOfCluster, false},
+	} {
+		if got := Unavailable(test.err); got != test.want {
+			t.Errorf("%v: %t, want %t", test.err, got, test.want)
 		}
 	}
 }
