@@ -71,7 +71,7 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 	if shared == nil || cfg.Streams.Redis.Configured() {
 		client, err := p.openRedis(ctx, cfg, streamsRedis(cfg), log, nothing)
 		if err != nil {
-			return fmt.Errorf("open the Redis of the streams: %w", err)
+			return err
 		}
 		shared = client
 	}
