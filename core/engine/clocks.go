@@ -16,7 +16,7 @@ type clocks struct {
 	instance string
 	polled   bool
 	lastPoll time.Duration
-	leases   map[string]lease
+	leases   map[string]*lease
 	revokes  map[revocation]time.Duration
 	// epoch is the group epoch last seen.
 	epoch protocol.Epoch
@@ -28,9 +28,12 @@ type clocks struct {
 	retimedSince time.Duration
 }
 
+// lease is the stamp of a life, and since when it has not changed. Without known
+// nothing of it counts.
 type lease struct {
 	stamp string
 	since time.Duration
+	known bool
 }
 
 type revocation struct {
@@ -39,7 +42,7 @@ type revocation struct {
 }
 
 func newClocks(off rules.Set) clocks {
-	return clocks{rules: off, leases: map[string]lease{}, revokes: map[revocation]time.Duration{}}
+	return clocks{rules: off, leases: map[string]*lease{}, revokes: map[revocation]time.Duration{}}
 }
 
 // observe takes the stamps of a load into account. gap is how long polling may
@@ -51,7 +54,9 @@ func (c *clocks) observe(now, gap time.Duration, instance string, v *group.View,
 		// A gap in the polling may hide renewals that were undone by a store
 		// that went backwards; another instance may have lost the last ones.
 		if missed || instance != c.instance {
-			clear(c.leases)
+			for _, l := range c.leases {
+				l.known = false
+			}
 			clear(c.revokes)
 			c.jump, c.retimed = 0, 0
 			forgot = true
@@ -60,31 +65,44 @@ func (c *clocks) observe(now, gap time.Duration, instance string, v *group.View,
 	first := !c.polled
 	c.polled, c.lastPoll, c.instance = true, now, instance
 	for i := range v.State.Lives {
-		key := v.State.Lives[i].Key()
-		seen, known := c.leases[key]
+		key := v.Key(i)
+		seen := c.lease(key)
 		stamp := stamps[key]
 		switch {
-		case !known && first && c.rules.Off(rules.ClockStartsWithProcess):
-			c.leases[key] = lease{stamp, now - v.State.Timings.Lease}
-		case !known:
-			c.leases[key] = lease{stamp, now}
+		case !seen.known && first && c.rules.Off(rules.ClockStartsWithProcess):
+			*seen = lease{stamp, now - v.State.Timings.Lease, true}
+		case !seen.known:
+			*seen = lease{stamp, now, true}
 		case c.rules.Off(rules.AnyChangeRenews):
 			if stamp > seen.stamp {
-				c.leases[key] = lease{stamp, now}
+				*seen = lease{stamp, now, true}
 			}
 		case stamp != seen.stamp:
-			c.leases[key] = lease{stamp, now}
+			*seen = lease{stamp, now, true}
 		}
 	}
 	return forgot
 }
 
+// lease returns that of a life, also before anything is known of it. It stays the
+// same one as long as there is the life.
+func (c *clocks) lease(life string) *lease {
+	l, there := c.leases[life]
+	if !there {
+		l = new(lease)
+		c.leases[life] = l
+	}
+	return l
+}
+
 // renewed notes stamps that this coordinator has written itself.
 func (c *clocks) renewed(now time.Duration, stamps []Stamp) {
 	for _, s := range stamps {
-		c.leases[s.Life] = lease{s.Value, now}
+		c.lease(s.Life).renewed(now, s.Value)
 	}
 }
+
+func (l *lease) renewed(now time.Duration, stamp string) { *l = lease{stamp, now, true} }
 
 // adopt follows a new state: it forgets lives that are gone, and arms the
 // rebalance timeout of revocations that are new.
@@ -123,8 +141,8 @@ func (c *clocks) verdicts(now time.Duration, v *group.View) (expired map[string]
 	t := v.State.Timings
 	expired = map[string]bool{}
 	for i := range v.State.Lives {
-		key := v.State.Lives[i].Key()
-		if l, known := c.leases[key]; known && now-l.since >= v.State.LongestLease() {
+		key := v.Key(i)
+		if l, there := c.leases[key]; there && l.known && now-l.since >= v.State.LongestLease() {
 			expired[key] = true
 		}
 	}
@@ -166,7 +184,7 @@ func (c *clocks) relied(lives []string) []Stamp {
 	}
 	out := make([]Stamp, len(lives))
 	for i, key := range lives {
-		out[i] = Stamp{Life: key, Value: c.leases[key].stamp}
+		out[i] = Stamp{Life: key, Value: c.lease(key).stamp}
 	}
 	return out
 }

@@ -38,6 +38,9 @@ type Engine struct {
 
 	clocks  clocks
 	reports map[string]*reported
+	// places are those of reports that belong to the lives of view, in their order; nil
+	// where none was asked for yet.
+	places []*reported
 	// cycle counts those in which stamps were made.
 	cycle uint64
 
@@ -103,13 +106,16 @@ type pendingSave struct {
 }
 
 type pendingRenew struct {
-	stamps  []Stamp
+	proofs  proofs
 	answers []group.Answer
 	asked   []waiting
 }
 
 // reported is what was last written of a member's reports.
 type reported struct {
+	// lease is the one that the clocks know, nil before it was first renewed. It goes
+	// when this goes, with its life.
+	lease *lease
 	// written is false before the first time, at is the time of the last one.
 	written  bool
 	at       time.Duration
@@ -404,15 +410,15 @@ func (e *Engine) unchanged(in Input, resp group.Response, events []group.Event) 
 }
 
 func (e *Engine) renew(in Input, answers []group.Answer) {
-	stamps, reports := e.proofs(in, e.batch, answers)
+	p := e.proofs(in, e.batch, answers)
 	e.phase = renewing
-	e.renewing = &pendingRenew{stamps: stamps, answers: answers, asked: e.batch}
+	e.renewing = &pendingRenew{proofs: p, answers: answers, asked: e.batch}
 	expected := e.known
 	if e.cfg.Rules.Off(rules.RenewalIsConditional) {
 		// Only the model store of the tests knows this revision.
 		expected.Revision = -1
 	}
-	e.do(Renew{Expected: expected, Stamps: stamps, Reports: reports})
+	e.do(Renew{Expected: expected, Stamps: p.stamps, Reports: p.reports})
 }
 
 func (e *Engine) save(in Input, next group.State, resp group.Response, events []group.Event) {
@@ -426,11 +432,11 @@ func (e *Engine) save(in Input, next group.State, resp group.Response, events []
 		e.unwritable(in, err)
 		return
 	}
-	stamps, reports := e.proofs(in, e.batch, resp.Answers)
+	p := e.proofs(in, e.batch, resp.Answers)
 	e.saving = &pendingSave{
 		save: Save{
 			Expected: e.known, Relied: e.clocks.relied(resp.Relied), Nonce: in.ID, Body: body, UpdatedAt: in.Now,
-			Stamps: stamps, Reports: reports, Ended: resp.Gone,
+			Stamps: p.stamps, Reports: p.reports, Ended: resp.Gone,
 		},
 		view: v, resp: resp, events: events, asked: e.batch,
 	}
@@ -463,31 +469,68 @@ func (e *Engine) unwritable(in Input, err error) {
 	}
 }
 
+// proofs are what shows that incarnations live: a stamp for each, and what some of
+// them report.
+type proofs struct {
+	stamps []Stamp
+	// of is what is remembered of the lives of stamps, in their order.
+	of      []*reported
+	reports []Report
+}
+
 // proofs makes the stamps and reports of the requests that renew a lease.
-func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) ([]Stamp, []Report) {
-	stamps := make([]Stamp, 0, len(answers))
-	var reports []Report
+func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) proofs {
+	p := proofs{stamps: make([]Stamp, 0, len(answers)), of: make([]*reported, 0, len(answers))}
 	stamp := newStamp(in.ID, in.Now)
 	e.cycle++
 	for i := range answers {
-		life := answers[i].Life
-		if life == "" {
+		a := &answers[i]
+		if a.Life == "" {
 			continue
 		}
-		r, known := e.reports[life]
-		if !known {
-			r = &reported{progress: map[protocol.ShardIndex]protocol.ShardProgress{}}
-			e.reports[life] = r
-		}
+		r := e.reportedBy(a)
 		if r.cycle != e.cycle {
 			r.cycle = e.cycle
-			stamps = append(stamps, Stamp{Life: life, Value: stamp})
+			p.stamps = append(p.stamps, Stamp{Life: a.Life, Value: stamp})
+			p.of = append(p.of, r)
 		}
 		if body := e.report(in, r, asked[i].q); body != nil {
-			reports = append(reports, Report{Life: life, Body: body})
+			p.reports = append(p.reports, Report{Life: a.Life, Body: body})
 		}
 	}
-	return stamps, reports
+	return p
+}
+
+// renewedLeases notes stamps that were written beside the cached state.
+func (e *Engine) renewedLeases(now time.Duration, p proofs) {
+	for i, r := range p.of {
+		if r.lease == nil {
+			r.lease = e.clocks.lease(p.stamps[i].Life)
+		}
+		r.lease.renewed(now, p.stamps[i].Value)
+	}
+}
+
+// reportedBy returns what is remembered of the life that is answered.
+func (e *Engine) reportedBy(a *group.Answer) *reported {
+	if a.Place == 0 {
+		return e.reported(a.Life)
+	}
+	// A steady answer is made from the cached state.
+	r := &e.places[a.Place-1]
+	if *r == nil {
+		*r = e.reported(a.Life)
+	}
+	return *r
+}
+
+func (e *Engine) reported(life string) *reported {
+	r, there := e.reports[life]
+	if !there {
+		r = new(reported)
+		e.reports[life] = r
+	}
+	return r
 }
 
 // report returns the report to write for a request, nil for none: one that says the
@@ -499,6 +542,9 @@ func (e *Engine) report(in Input, r *reported, q *protocol.Heartbeat) []byte {
 	shards := 0
 	if e.view != nil {
 		shards = len(e.view.State.Target)
+	}
+	if r.progress == nil && len(q.ShardProgress) > 0 {
+		r.progress = map[protocol.ShardIndex]protocol.ShardProgress{}
 	}
 	body, err := encodeReport(q, shards, r.progress)
 	if err != nil {
@@ -533,6 +579,7 @@ func (e *Engine) answerAll(asked []waiting, answers []group.Answer) {
 // adopt makes a stored state the cached one.
 func (e *Engine) adopt(v *group.View, at Version) {
 	e.view, e.known, e.absent, e.complaint = v, at, false, ""
+	e.places = make([]*reported, len(v.State.Lives))
 	e.seen = seen{
 		save: group.Save{Revision: at.Revision, Nonce: at.Nonce}, created: v.State.CreatedAt,
 		epoch: max(e.seen.epoch, v.State.Counter), version: max(e.seen.version, v.State.MetadataVersion),
@@ -546,7 +593,7 @@ func (e *Engine) adopt(v *group.View, at Version) {
 
 // forget drops the cached state.
 func (e *Engine) forget() {
-	e.view, e.known = nil, Version{}
+	e.view, e.known, e.places = nil, Version{}, nil
 }
 
 // fail stops the group, and only the group: it answers RETRY until its record

@@ -127,7 +127,7 @@ func (e *Engine) renewed(in Input, h Renewed) {
 	r := e.renewing
 	switch h.Outcome {
 	case Done:
-		e.clocks.renewed(in.Mono, r.stamps)
+		e.renewedLeases(in.Mono, r.proofs)
 		e.answerAll(r.asked, r.answers)
 		e.gathering.served(len(r.asked), in.Mono)
 		e.endCycle()

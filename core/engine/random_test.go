@@ -327,12 +327,31 @@ func (r *random) tell(p *peer, what Happening) {
 	case p.open == nil && p.engine.phase != idle:
 		r.fail("%s waits for something that it has not asked for", p.name)
 	}
+	if complaint := p.engine.remembersOneLease(); complaint != "" {
+		r.fail("%s: %s", p.name, complaint)
+	}
 	for id := range p.owes {
 		// Requests are worked on, waited for, or held; none is forgotten.
 		if !p.gone[id] && p.open == nil && !p.engine.knows(id) {
 			r.fail("%s has forgotten request %d", p.name, id)
 		}
 	}
+}
+
+// remembersOneLease says what is wrong with the shortcuts to what is remembered of
+// lives: a renewal through one must be seen by the verdicts.
+func (e *Engine) remembersOneLease() string {
+	for life, x := range e.reports {
+		if x.lease != nil && e.clocks.leases[life] != x.lease {
+			return "two leases are remembered of " + life
+		}
+	}
+	for i, x := range e.places {
+		if x != nil && e.reports[e.view.Key(i)] != x {
+			return "what is remembered at a place belongs to another than " + e.view.Key(i)
+		}
+	}
+	return ""
 }
 
 // knows reports whether an engine still has a request.

@@ -78,6 +78,9 @@ type Answer struct {
 	// Life is the key of the incarnation whose lease the request renews; empty
 	// where it renews none.
 	Life string
+	// Place is where this incarnation stands among the lives of the view that was asked
+	// for a steady answer, from 1; 0 in every other answer.
+	Place int
 }
 
 // ErrInvariant means that a state contradicts itself. The group stops, the

@@ -94,6 +94,9 @@ func (v *View) Life(key string) (*Life, bool) {
 	return &v.State.Lives[i], true
 }
 
+// Key returns the key of the life at a place of State.Lives.
+func (v *View) Key(place int) string { return v.keys[place] }
+
 // livesOf walks over the lives of a member, in the order of their joining.
 func (v *View) livesOf(member string) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
@@ -229,7 +232,7 @@ func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 			return Answer{}, false
 		}
 	}
-	return Answer{HeartbeatResponse: v.answer(q, life), Life: v.keys[life]}, true
+	return Answer{HeartbeatResponse: v.answer(q, life), Life: v.keys[life], Place: int(life) + 1}, true
 }
 
 // Settled reports whether an answer tells its member nothing that the request
@@ -303,7 +306,7 @@ func (v *View) Revocations() map[Revocation]int {
 	pending := map[Revocation]int{}
 	for shard, r := range v.State.Ledger.Revoke {
 		if r != 0 {
-			pending[Revocation{v.State.Lives[v.State.Ledger.Holder[shard]].Key(), r}]++
+			pending[Revocation{v.keys[v.State.Ledger.Holder[shard]], r}]++
 		}
 	}
 	return pending
