@@ -592,11 +592,16 @@ func (p *schedule) checkSteady(before *State, cmd Command, r Response) {
 	if !single {
 		return
 	}
-	short, ok := NewView(before).Steady(b.Request)
+	v := NewView(before)
+	short, ok := v.Steady(b.Request)
 	if !ok {
 		return
 	}
 	p.seen["steady"]++
+	if short.Place < 1 || v.Key(short.Place-1) != short.Life {
+		p.fail("the short way renews %s and places it at %d", short.Life, short.Place)
+	}
+	short.Place = 0 // the long way answers from another state
 	if r.Changed || !reflect.DeepEqual(short, r.Answers[0]) {
 		p.fail("the short way answers %+v, the long way (changed %v) %+v", short, r.Changed, r.Answers[0])
 	}
