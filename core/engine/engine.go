@@ -113,18 +113,22 @@ type pendingRenew struct {
 
 // reported is what was last written of a member's reports.
 type reported struct {
+	// In this order, what every heartbeat looks at lies together.
+
 	// lease is the one that the clocks know, nil before it was first renewed. It goes
 	// when this goes, with its life.
 	lease *lease
-	// written is false before the first time, at is the time of the last one.
-	written  bool
-	at       time.Duration
-	owned    protocol.Shards
-	capacity protocol.Capacity
-	version  int64
-	progress map[protocol.ShardIndex]protocol.ShardProgress
 	// cycle is the last one in which a stamp was made.
 	cycle uint64
+	// at is the time of the last report; written is false before the first.
+	at time.Duration
+	// epoch is the member's then, steady whether it owned what it was to own in it.
+	epoch           protocol.Epoch
+	written, steady bool
+	capacity        protocol.Capacity
+	version         int64
+	owned           protocol.Shards
+	progress        map[protocol.ShardIndex]protocol.ShardProgress
 }
 
 // New returns an engine that knows nothing of its group yet.
@@ -494,7 +498,7 @@ func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) proof
 			p.stamps = append(p.stamps, Stamp{Life: a.Life, Value: stamp})
 			p.of = append(p.of, r)
 		}
-		if body := e.report(in, r, asked[i].q); body != nil {
+		if body := e.report(in, r, asked[i].q, a.Place > 0); body != nil {
 			p.reports = append(p.reports, Report{Life: a.Life, Body: body})
 		}
 	}
@@ -535,8 +539,8 @@ func (e *Engine) reported(life string) *reported {
 
 // report returns the report to write for a request, nil for none: one that says the
 // same, or nearly, is written once in a while only.
-func (e *Engine) report(in Input, r *reported, q *protocol.Heartbeat) []byte {
-	if r.written && in.Mono-r.at < r.pause(q) {
+func (e *Engine) report(in Input, r *reported, q *protocol.Heartbeat, steady bool) []byte {
+	if r.written && in.Mono-r.at < r.pause(q, steady) {
 		return nil
 	}
 	shards := 0
@@ -551,6 +555,7 @@ func (e *Engine) report(in Input, r *reported, q *protocol.Heartbeat) []byte {
 		e.do(Complain{err})
 		return nil
 	}
+	r.epoch, r.steady = q.MemberEpoch, steady
 	r.written, r.at, r.owned, r.capacity, r.version = true, in.Mono, slices.Clone(q.OwnedShards), q.Capacity, q.MetadataVersion
 	return body
 }

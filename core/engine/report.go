@@ -26,10 +26,13 @@ type MemberReport struct {
 // and times are far shorter.
 const maxRowText = 1024
 
-// pause is how long a report need not be written again with what q says.
-func (r *reported) pause(q *protocol.Heartbeat) time.Duration {
+// pause is how long a report need not be written again with what q says. With steady
+// it owns exactly what the ledger gives it, which has been the same since it has its
+// epoch.
+func (r *reported) pause(q *protocol.Heartbeat, steady bool) time.Duration {
+	same := steady && r.steady && q.MemberEpoch == r.epoch
 	switch {
-	case len(q.RevokingShards) > 0 || !slices.Equal(r.owned, q.OwnedShards):
+	case len(q.RevokingShards) > 0 || !same && !slices.Equal(r.owned, q.OwnedShards):
 		return 0
 	case len(q.ShardProgress) > 0 || r.capacity != q.Capacity || r.version != q.MetadataVersion:
 		return reportEvery
