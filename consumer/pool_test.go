@@ -152,8 +152,9 @@ func TestASuspectWaitsForQuiet(t *testing.T) {
 			"2-0": quietWait,
 			// Others wait no longer than for this.
 			"4-0": quietWait + solitude,
-			// The next suspect waits for the one before it, then for the others.
-			"3-0": quietWait + time.Minute + quietWait,
+			// The next suspect waits for the one before it, but not for ever, then for
+			// the others.
+			"3-0": quietWait + suspectTurn + quietWait,
 		} {
 			if d, _ := s.began(id); d != want {
 				t.Errorf("%s began after %s, want %s", id, d, want)

@@ -8,9 +8,13 @@ const (
 	// the others where handlers take long; what ends a process mostly does so sooner.
 	quietWait = 5 * time.Second
 	solitude  = 5 * time.Second
+	// suspectTurn is how long the next suspect waits for one that has begun: a handler
+	// that never returns must not keep all others for ever from being tried.
+	suspectTurn = 30 * time.Second
 )
 
-// solitary is the suspect whose turn it is, one for a member at a time. It runs
+// solitary is the suspect whose turn it is, one for a member at a time, for as long as
+// suspectTurn. It runs
 // alone, so that if the process ends, nothing is under suspicion that merely ran
 // beside it: what is begun with it may be counted again, and would in the end be
 // taken for what ends processes.
@@ -47,7 +51,10 @@ func (p *pool) pickSuspect() *lane {
 	}
 	s.begun = true
 	s.timer.Stop()
-	p.after(solitude, func() { s.hush = false })
+	p.after(solitude, func() {
+		s.hush = false
+		p.after(suspectTurn-solitude, s.end)
+	})
 	return s.lane
 }
 
@@ -72,6 +79,6 @@ func (s *solitary) end() {
 	s.timer.Stop()
 	s.turn++
 	now := time.Now()
-	s.next = now.Add(now.Sub(s.since))
+	s.next = now.Add(min(now.Sub(s.since), quietWait+solitude))
 	s.lane, s.begun, s.late, s.hush = nil, false, false, false
 }
