@@ -167,8 +167,14 @@ func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*ent
 	if len(pending) == 0 {
 		return nil, nil
 	}
-	// A command sets one count, so there is one for each count that occurs.
-	byCount := map[int][]string{}
+	// A command sets one count, so there is one for each count that occurs, and for
+	// those that came to an end: their mark is to stay if they go back unbegun, or if
+	// this very answer is lost.
+	type kind struct {
+		count int
+		ended bool
+	}
+	byKind := map[kind][]string{}
 	fresh, ended := map[string]bool{}, map[string]bool{}
 	mine := w.p.recall(w.shard.Index)
 	for i := range pending {
@@ -185,14 +191,20 @@ func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*ent
 			fresh[p.ID] = true
 		}
 		ended[p.ID] = known || p.Idle > endedIdle
-		byCount[count] = append(byCount[count], p.ID)
+		// One that begins without being counted again must not have the mark then.
+		k := kind{count, ended[p.ID] && !fresh[p.ID]}
+		byKind[k] = append(byKind[k], p.ID)
 	}
-	counts := slices.Sorted(maps.Keys(byCount))
-	claims := make([]*redis.XMessageSliceCmd, len(counts))
+	kinds := slices.Collect(maps.Keys(byKind))
+	claims := make([]*redis.XMessageSliceCmd, len(kinds))
 	err := w.link.do(0, func() error {
 		_, err := w.link.conn.Pipelined(plain(ctx), func(pipe redis.Pipeliner) error {
-			for i, count := range counts {
-				claims[i] = redis.NewXMessageSliceCmd(plain(ctx), w.claimArgs(count, byCount[count]...)...)
+			for i, k := range kinds {
+				args := w.claimArgs(k.count, byKind[k]...)
+				if k.ended {
+					args = append(args, "time", 0)
+				}
+				claims[i] = redis.NewXMessageSliceCmd(plain(ctx), args...)
 				_ = pipe.Process(plain(ctx), claims[i])
 			}
 			return nil
@@ -204,11 +216,11 @@ func (w *worker) claim(ctx context.Context, pending []redis.XPendingExt) ([]*ent
 	}
 	found := make(map[string]struct{}, len(pending))
 	var batch []*entry
-	for i, count := range counts {
+	for i, k := range kinds {
 		batch = append(batch, w.entries(claims[i].Val(), func(e *entry) {
-			e.Deliveries, e.recovered = count, true
+			e.Deliveries, e.recovered = k.count, true
 			e.owed, e.ended = fresh[e.ID], ended[e.ID]
-			e.suspect = count > 1 && !e.ended
+			e.suspect = k.count > 1 && !e.ended
 			found[e.ID] = struct{}{}
 		})...)
 	}
