@@ -65,12 +65,23 @@ type ackQueue struct {
 	unacked map[string]struct{}
 	// last is the id that was confirmed last.
 	last string
+	// resting: the server refuses this shard's acknowledgements, and alarm ends the
+	// pause. The others of its node go on.
+	resting bool
+	pace    backoff
+	alarm   *time.Timer
+	ailment complaint
+	// known reports whether the shard's reader has the same trouble and speaks of it.
+	known func() bool
 	// changed is poked when something was confirmed.
 	changed chan struct{}
 }
 
-func (a *acker) queue(s Shard, batch int) *ackQueue {
-	q := &ackQueue{acker: a, shard: s, limit: maxUnacked * batch, unacked: map[string]struct{}{}, changed: make(chan struct{}, 1)}
+func (a *acker) queue(s Shard, batch int, known func() bool) *ackQueue {
+	q := &ackQueue{
+		acker: a, shard: s, limit: maxUnacked * batch, unacked: map[string]struct{}{}, changed: make(chan struct{}, 1),
+		pace: redisBackoff(), known: known,
+	}
 	a.mu.Lock()
 	a.queues[q] = struct{}{}
 	a.mu.Unlock()
@@ -120,7 +131,7 @@ func (q *ackQueue) size() int {
 func (q *ackQueue) waits() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting) > 0
+	return len(q.waiting) > 0 && !q.resting
 }
 
 func (q *ackQueue) lastAcked() string {
@@ -147,6 +158,9 @@ func (q *ackQueue) close() {
 	q.closed = true
 	q.waiting = nil
 	clear(q.unacked)
+	if q.alarm != nil {
+		q.alarm.Stop()
+	}
 }
 
 // await returns true when at most n records are unconfirmed, false when ctx or
@@ -170,6 +184,9 @@ func (q *ackQueue) await(ctx context.Context, quit <-chan struct{}, n int) bool 
 func (q *ackQueue) take() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.resting {
+		return nil
+	}
 	n := min(len(q.waiting), ackBatch)
 	ids := q.waiting[:n:n]
 	q.waiting = q.waiting[n:]
@@ -192,6 +209,24 @@ func (q *ackQueue) settle(ids []string, err error) {
 	}
 	q.mu.Unlock()
 	poke(q.changed)
+}
+
+// rest lets a queue wait whose acknowledgements were refused, and returns how long.
+func (q *ackQueue) rest() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	pause := q.pace.pause()
+	if q.closed {
+		return pause
+	}
+	q.resting = true
+	q.alarm = time.AfterFunc(pause, func() {
+		q.mu.Lock()
+		q.resting = false
+		q.mu.Unlock()
+		poke(q.acker.wake)
+	})
+	return pause
 }
 
 // run has sent what there is until ctx ends.

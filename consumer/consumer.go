@@ -9,7 +9,7 @@ import (
 )
 
 // stuckGrace is how long Run waits for handlers after their context has ended.
-const stuckGrace = 150 * time.Millisecond
+const stuckGrace = 200 * time.Millisecond
 
 // Consumer is one member of a consumer group. Make one with New, then call Run.
 // Its methods are safe for concurrent use.

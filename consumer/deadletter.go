@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,10 +74,22 @@ func (w *worker) exhausted(e *entry) bool {
 // different servers, so that it is appended there first, and taken off here when
 // that is certain.
 func (w *worker) bury(ctx context.Context, e *entry) verdict {
-	if err := w.writeDeadLetter(ctx, e); err != nil {
-		pause := e.trouble.pause()
-		w.log.Warn("a dead letter could not be written: its record stays pending", slog.String("id", e.ID), slog.Duration("retry_in", pause), slog.Any("err", err))
+	letters := w.p.letters
+	if pause := letters.wait(); pause > 0 {
 		return verdict{again: true, after: pause}
+	}
+	if err := w.writeDeadLetter(ctx, e); err != nil {
+		if ctx.Err() != nil {
+			letters.dropped()
+			return verdict{again: true, after: gateRetry}
+		}
+		pause := letters.failed()
+		complain(w.p.log, "dead letters cannot be written: their records stay pending, and their keys wait",
+			&letters.ailment, w.diagnoseLetters(err), err, pause, slog.Int("shard", w.shard.Index), slog.String("id", e.ID))
+		return verdict{again: true, after: pause}
+	}
+	if attempts, since, say := letters.passed(); say {
+		w.p.log.Info("dead letters are written again", slog.Int("attempts", attempts), slog.Duration("after", time.Since(since).Round(time.Millisecond)))
 	}
 	if lost(ctx) {
 		return verdict{}
@@ -83,29 +97,43 @@ func (w *worker) bury(ctx context.Context, e *entry) verdict {
 	w.p.stats.deadLettered.Add(1)
 	w.log.Warn("a record was moved to the dead-letter stream", slog.String("id", e.ID), slog.Int("deliveries", e.Deliveries), slog.Any("err", e.doom))
 	notify(w.p.observing, Observer.DeadLettered, DeadLetteredEvent{Shard: w.shard, ID: e.ID, Deliveries: e.Deliveries, Err: e.doom})
-	w.acks.add(e.ID)
+	if !w.lanes.orphaned(e) {
+		w.acks.add(e.ID)
+	}
 	return verdict{}
 }
 
+// diagnoseLetters says what err means for the dead-letter stream.
+func (w *worker) diagnoseLetters(err error) fault {
+	f := w.p.servers.diagnose(err, w.shard.Stream)
+	if f.kind == faultNotAStream {
+		f.advice = "something else than a stream lies under " + w.shard.Stream + DeadLetterSuffix + ": move it away"
+	}
+	return f
+}
+
 func (w *worker) writeDeadLetter(ctx context.Context, e *entry) error {
-	ctx, done := context.WithTimeout(plain(ctx), w.p.servers.options.ReadTimeout)
-	defer done()
 	values := make([]string, 0, 2*len(e.Values)+12)
-	for name, value := range e.Values {
+	// In the order of their names, so that a record that is written twice is the same
+	// twice.
+	for _, name := range slices.Sorted(maps.Keys(e.Values)) {
 		switch name {
 		case DeadLetterError, DeadLetterShard, DeadLetterID, DeadLetterDeliveries, DeadLetterGroup, DeadLetterMember:
 			// It was a dead letter before.
 		default:
-			values = append(values, name, value)
+			values = append(values, name, e.Values[name])
 		}
 	}
 	values = append(values,
 		DeadLetterError, cut(e.doom.Error(), maxDeadLetterError), DeadLetterShard, strconv.Itoa(w.shard.Index),
 		DeadLetterID, e.ID, DeadLetterDeliveries, strconv.Itoa(e.Deliveries),
 		DeadLetterGroup, w.p.cfg.Group, DeadLetterMember, w.p.cfg.MemberID)
-	return w.p.servers.shared.XAdd(ctx, &redis.XAddArgs{
-		Stream: w.shard.Stream + DeadLetterSuffix, MaxLen: w.p.cfg.DeadLetter.MaxLen, Approx: w.p.cfg.DeadLetter.MaxLen > 0, Values: values,
-	}).Err()
+	_, err := promptly(ctx, w, w.p.servers.options.ReadTimeout, func(ctx context.Context) (string, error) {
+		return w.p.servers.shared.XAdd(ctx, &redis.XAddArgs{
+			Stream: w.shard.Stream + DeadLetterSuffix, MaxLen: w.p.cfg.DeadLetter.MaxLen, Approx: w.p.cfg.DeadLetter.MaxLen > 0, Values: values,
+		}).Result()
+	})
+	return err
 }
 
 // cut cuts text to n bytes, and not within a character.
@@ -121,17 +149,17 @@ func cut(text string, n int) string {
 func (w *worker) acknowledge(ctx context.Context, e *entry) {
 	trouble := redisBackoff()
 	for !lost(ctx) {
-		call, done := context.WithTimeout(plain(ctx), w.p.servers.options.ReadTimeout)
-		sent := time.Now()
-		n, err := w.p.servers.shared.XAck(call, w.shard.Key, w.p.cfg.Group, e.ID).Result()
-		done()
+		sent, id := time.Now(), e.ID
+		n, err := promptly(ctx, w, w.p.servers.options.ReadTimeout, func(ctx context.Context) (int64, error) {
+			return w.p.servers.shared.XAck(ctx, w.shard.Key, w.p.cfg.Group, id).Result()
+		})
 		notify(w.p.observing, Observer.Acknowledged, AcknowledgedEvent{Shard: w.shard, Records: 1, RoundTrip: time.Since(sent), Err: err})
 		if err == nil {
 			w.p.stats.acknowledged.Add(uint64(n))
 			return
 		}
 		if isReply(err) || w.stopping(ctx) {
-			// What was said to the one at a time can be said to all.
+			// What was said to the one at a time can be said to all, and time may be up.
 			w.acks.add(e.ID)
 			return
 		}

@@ -60,18 +60,42 @@ func (p *poller) forget(shard int) {
 // count, so that sending it twice counts once. It reports false if the record is
 // not pending any more.
 func (w *worker) raise(ctx context.Context, e *entry) (there bool, err error) {
-	ctx, done := context.WithTimeout(plain(ctx), w.p.servers.options.ReadTimeout)
-	defer done()
-	kept, err := w.p.servers.shared.Do(ctx, append(w.claimArgs(e.Deliveries+1, e.ID), "justid")...).StringSlice()
+	args := append(w.claimArgs(e.Deliveries+1, e.ID), "justid")
+	kept, err := promptly(ctx, w, w.p.servers.options.ReadTimeout, func(ctx context.Context) ([]string, error) {
+		return w.p.servers.shared.Do(ctx, args...).StringSlice()
+	})
 	if err != nil {
 		return false, err
 	}
+	w.canBegin()
 	if len(kept) == 0 {
 		return false, nil
 	}
 	e.Deliveries++
 	e.owed = true
 	return true, nil
+}
+
+// cannotBegin notes that a delivery could not be counted, and returns how long its
+// record waits. Reading the shard mostly meets the same trouble; then it speaks of it.
+func (w *worker) cannotBegin(ctx context.Context, err error) time.Duration {
+	if ctx.Err() != nil {
+		w.starts.dropped()
+		return gateRetry
+	}
+	pause := w.starts.failed()
+	f := w.diagnose(err)
+	if w.ailment.condition().OK() {
+		complain(w.log, "records that wait for another attempt cannot begin", &w.starts.ailment, f, err, pause)
+	}
+	return pause
+}
+
+// canBegin notes that one was counted.
+func (w *worker) canBegin() {
+	if attempts, since, say := w.starts.passed(); say {
+		w.log.Info("records that wait for another attempt begin again", slog.Int("attempts", attempts), slog.Duration("after", time.Since(since).Round(time.Millisecond)))
+	}
 }
 
 // ended notes that the handler of a record came to an end. If it does not go
@@ -81,9 +105,10 @@ func (w *worker) ended(ctx context.Context, e *entry) {
 	if w.p.gate.left() <= 0 {
 		return
 	}
-	ctx, done := context.WithTimeout(plain(ctx), giveBackTimeout)
-	defer done()
-	if err := w.p.servers.shared.Do(ctx, w.endedArgs(e.Deliveries, e.ID)...).Err(); err != nil {
+	args := w.endedArgs(e.Deliveries, e.ID)
+	if _, err := promptly(ctx, w, giveBackTimeout, func(ctx context.Context) (any, error) {
+		return w.p.servers.shared.Do(ctx, args...).Result()
+	}); err != nil {
 		w.log.Debug("the end of a handler could not be noted", slog.String("id", e.ID), slog.Any("err", err))
 	}
 }
@@ -113,16 +138,25 @@ func (w *worker) giveBack(ctx context.Context, back []returned) {
 	for _, r := range back {
 		ids[r.count] = append(ids[r.count], r.id)
 	}
-	ctx, done := context.WithTimeout(plain(ctx), giveBackTimeout)
-	defer done()
-	_, err := w.p.servers.shared.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for count, ids := range ids {
-			for some := range slices.Chunk(ids, giveBackBatch) {
-				pipe.Do(ctx, w.endedArgs(count, some...)...)
+	send := func(ctx context.Context) ([]redis.Cmder, error) {
+		return w.p.servers.shared.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for count, ids := range ids {
+				for some := range slices.Chunk(ids, giveBackBatch) {
+					pipe.Do(ctx, w.endedArgs(count, some...)...)
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
+	var err error
+	if ctx.Err() == nil {
+		_, err = promptly(ctx, w, giveBackTimeout, send)
+	} else {
+		// Time is up, but the shard is still ours for a moment.
+		late, done := context.WithTimeout(plain(ctx), lateAckTimeout)
+		defer done()
+		_, err = send(late)
+	}
 	if err != nil {
 		w.log.Info("what was read and not begun could not be counted back", slog.Int("records", len(back)), slog.Any("err", err))
 	}

@@ -21,13 +21,15 @@ type entry struct {
 	// suspect: it was begun before, twice at least, and its handler did not come to
 	// an end the last time. It may be what ended the process. ended: it did.
 	suspect, ended bool
+	// orphan: its stream is gone. One that has its id since is another record.
+	orphan bool
 	// doom is why it is to be moved to the dead-letter stream, nil while it is not.
 	doom error
-	// failures counts those of its handler here, trouble has the pauses while Redis
-	// is in the way, due is the end of the present pause.
+	// failures counts those of its handler here, due is the end of the present pause.
 	failures int
-	trouble  backoff
 	due      time.Time
+	// exit is what became of it when its handler ended the goroutine.
+	exit *verdict
 }
 
 // verdict is what became of an entry that was worked on.

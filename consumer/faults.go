@@ -26,6 +26,8 @@ const (
 	faultUnreachable   = "unreachable"
 	// faultNoAnswer is about the coordinator.
 	faultNoAnswer = "no-answer"
+	// faultOrderBy is about the application.
+	faultOrderBy = "order-by"
 )
 
 // passingCodes are the error codes of a server that will answer otherwise after a

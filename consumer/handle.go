@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"time"
@@ -13,7 +14,7 @@ const gateRetry = 10 * time.Millisecond
 
 // attempt works on the entry in front of a lane: it calls the handler, or moves
 // the record to the dead-letter stream.
-func (w *worker) attempt(ctx context.Context, e *entry) verdict {
+func (w *worker) attempt(ctx context.Context, e *entry) (v verdict) {
 	if !w.mayWork(ctx) {
 		return verdict{again: true, after: gateRetry}
 	}
@@ -26,11 +27,18 @@ func (w *worker) attempt(ctx context.Context, e *entry) verdict {
 		return w.bury(ctx, e)
 	}
 	if !e.owed {
+		if w.lanes.orphaned(e) {
+			// It was deleted with its stream.
+			return verdict{}
+		}
 		// Before the handler begins, or one that ends the process would not count.
+		if pause := w.starts.wait(); pause > 0 {
+			return verdict{again: true, after: pause}
+		}
 		there, err := w.raise(ctx, e)
 		switch {
 		case err != nil:
-			return verdict{again: true, after: e.trouble.pause()}
+			return verdict{again: true, after: w.cannotBegin(ctx, err)}
 		case !there:
 			// It was acknowledged or deleted since it was claimed.
 			return verdict{}
@@ -46,15 +54,26 @@ func (w *worker) attempt(ctx context.Context, e *entry) verdict {
 	if w.p.observing != nil {
 		begun = time.Now()
 	}
-	err := w.call(ctx, e.Record)
-	if w.p.observing != nil {
-		notify(w.p.observing, Observer.Handled, HandledEvent{
-			Shard: w.shard, ID: e.ID, Key: e.Key, Duration: time.Since(begun),
-			Lag: begun.Sub(time.UnixMilli(int64(e.id.ms))), Deliveries: e.Deliveries, Err: err,
-		})
-	}
-	return w.judge(ctx, e, err)
+	err := errExited
+	defer func() {
+		if w.p.observing != nil {
+			notify(w.p.observing, Observer.Handled, HandledEvent{
+				Shard: w.shard, ID: e.ID, Key: e.Key, Duration: time.Since(begun),
+				Lag: begun.Sub(time.UnixMilli(int64(e.id.ms))), Deliveries: e.Deliveries, Err: err,
+			})
+		}
+		v = w.judge(ctx, e, err)
+		if err == errExited { //nolint:errorlint // nobody else has it
+			// Nothing is returned, the goroutine ends: see pool.serve.
+			e.exit = &v
+		}
+	}()
+	err = w.call(ctx, e.Record)
+	return v
 }
+
+// errExited is what becomes of a handler that ends its goroutine.
+var errExited = errors.New("the handler ended its goroutine, as runtime.Goexit and testing.T.FailNow do: return an error instead")
 
 // judge decides what becomes of a record after its handler has returned.
 func (w *worker) judge(ctx context.Context, e *entry, err error) verdict {
@@ -66,9 +85,11 @@ func (w *worker) judge(ctx context.Context, e *entry, err error) verdict {
 	}
 	if err == nil {
 		w.p.stats.handled.Add(1)
-		if e.suspect {
+		switch {
+		case w.lanes.orphaned(e):
+		case e.suspect:
 			w.acknowledge(ctx, e)
-		} else {
+		default:
 			w.acks.add(e.ID)
 		}
 		return verdict{}
@@ -124,8 +145,12 @@ func (w *worker) orderKey(r *Record) (key string) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			w.log.Error("OrderBy panicked: the partition key is taken", slog.String("id", r.ID), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 			key = r.Key
+			panicked := &PanicError{Value: v, Stack: debug.Stack()}
+			if times, _, say := w.p.orderBy.note(fault{kind: faultOrderBy}, panicked); say {
+				w.log.Error("OrderBy panicked: the partition key is taken", slog.String("id", r.ID), slog.Int("times", times),
+					slog.Any("panic", v), slog.String("stack", string(panicked.Stack)))
+			}
 		}
 	}()
 	return orderBy(*r)

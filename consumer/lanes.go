@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,6 +61,8 @@ type lanes struct {
 	// begun is the highest id that was worked on.
 	begun   streamID
 	stopped bool
+	// orphans: there was one. Looking at this first spares the mutex.
+	orphans atomic.Bool
 	// back is what goes back with another delivery count.
 	back []returned
 }
@@ -117,7 +120,7 @@ func (l *lanes) insert(e *entry) {
 	for i > low && e.id.less(la.queue[i-1].id) {
 		i--
 	}
-	if i > 0 && la.queue[i-1].id == e.id {
+	if i > 0 && la.queue[i-1].id == e.id && !la.queue[i-1].orphan {
 		// It is in hand already.
 		return
 	}
@@ -260,7 +263,7 @@ func (l *lanes) drop() {
 // giveBack notes an entry whose delivery count is too high by a start that has not
 // happened.
 func (l *lanes) giveBack(e *entry) {
-	if e.owed {
+	if e.owed && !e.orphan {
 		l.back = append(l.back, returned{e.ID, e.Deliveries, e.Deliveries - 1})
 	}
 }
@@ -282,6 +285,29 @@ func (l *lanes) forget() {
 	l.drop()
 	l.back = nil
 	l.pool.rouse()
+}
+
+// orphan notes that the stream of what is in hand is gone. It is handled, and nothing
+// is acknowledged for it: whatever has its id then is another record.
+func (l *lanes) orphan() {
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	for _, la := range l.byKey {
+		for _, e := range la.queue {
+			e.orphan = true
+			l.orphans.Store(true)
+		}
+	}
+}
+
+// orphaned reports whether the stream of an entry that is worked on is gone.
+func (l *lanes) orphaned(e *entry) bool {
+	if !l.orphans.Load() {
+		return false
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	return e.orphan
 }
 
 // takeBack returns what goes back with another delivery count, once.
@@ -322,7 +348,9 @@ func (l *lanes) ids() map[string]struct{} {
 	ids := make(map[string]struct{}, l.inHand)
 	for _, la := range l.byKey {
 		for _, e := range la.queue {
-			ids[e.ID] = struct{}{}
+			if !e.orphan {
+				ids[e.ID] = struct{}{}
+			}
 		}
 	}
 	return ids

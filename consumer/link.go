@@ -15,6 +15,8 @@ const (
 	// linkPatience is how long a connection is given to return from a command
 	// when its reader is to stop, before it is cut off.
 	linkPatience = 500 * time.Millisecond
+	// latePatience is the same when time is up.
+	latePatience = 30 * time.Millisecond
 )
 
 // link is the way to the server that holds one shard: a connection of its own, on
@@ -198,8 +200,8 @@ func (l *link) run(block, limit time.Duration, command func() error) error {
 
 // stop keeps further commands from being sent, and makes the one under way
 // return: a blocked read is unblocked, which loses nothing, whereas cutting the
-// connection might leave records delivered and unseen. It returns when no
-// command is under way.
+// connection might leave records delivered and unseen. When ctx ends, time is up and
+// it is cut all the same. It returns when no command is under way.
 func (l *link) stop(ctx context.Context) {
 	l.mu.Lock()
 	if !l.stopped {
@@ -217,6 +219,9 @@ func (l *link) stop(ctx context.Context) {
 	}
 	cut := time.AfterFunc(patience, l.sever)
 	defer cut.Stop()
+	hurry := context.AfterFunc(ctx, func() { cut.Reset(latePatience) })
+	defer hurry()
+	ctx = plain(ctx)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if blocking > 0 && id != 0 {
 			// It may overtake the read, which then blocks all the same: repeat it.

@@ -107,18 +107,29 @@ func (a *acker) suffer(ctx context.Context, o *outlet, err error) {
 	}
 	a.servers.look(ctx)
 	pause := o.pace.pause()
-	f := a.servers.diagnose(err, a.stream)
-	if attempts, since, say := o.ailment.note(f, err); say {
-		attrs := []any{
-			slog.String("kind", f.kind), slog.String("node", o.addr), slog.Int("attempts", attempts),
-			slog.Duration("for", time.Since(since).Round(time.Millisecond)), slog.Duration("retry_in", pause), slog.Any("err", err),
-		}
-		if f.advice != "" {
-			attrs = append(attrs, slog.String("advice", f.advice))
-		}
-		a.log.Warn("records could not be acknowledged", attrs...)
-	}
+	complain(a.log, "records could not be acknowledged", &o.ailment, a.servers.diagnose(err, a.stream), err, pause, slog.String("node", o.addr))
 	sleep(ctx, nil, pause)
+}
+
+// refused lets the shard of a command rest that the server has refused. It was
+// reached, so the others of the node go on.
+func (a *acker) refused(ctx context.Context, q *ackQueue, err error) {
+	a.servers.look(ctx)
+	pause := q.rest()
+	if !q.known() {
+		complain(a.log, "records could not be acknowledged", &q.ailment, a.servers.diagnose(err, a.stream), err, pause, slog.Int("shard", q.shard.Index))
+	}
+}
+
+// accepted ends the trouble of a shard, if there was one.
+func (a *acker) accepted(q *ackQueue) {
+	q.mu.Lock()
+	q.pace.reset()
+	q.mu.Unlock()
+	if attempts, since, say := q.ailment.over(); say {
+		a.log.Info("records are acknowledged again", slog.Int("shard", q.shard.Index), slog.Int("attempts", attempts),
+			slog.Duration("after", time.Since(since).Round(time.Millisecond)))
+	}
 }
 
 // ackCommand is one XACK.
@@ -189,11 +200,16 @@ func (a *acker) flush(ctx context.Context, queues []*ackQueue) (more bool, err e
 		failed := c.outcome(whole)
 		c.queue.settle(c.ids, failed)
 		notify(a.observing, Observer.Acknowledged, AcknowledgedEvent{Shard: c.queue.shard, Records: len(c.ids), RoundTrip: took, Err: failed})
-		if failed != nil {
+		switch {
+		case isReply(failed) && c.written:
+			a.refused(ctx, c.queue, failed)
+			continue
+		case failed != nil:
 			// One of them tells enough.
 			err = failed
 			continue
 		}
+		a.accepted(c.queue)
 		a.stats.acknowledged.Add(uint64(c.cmd.Val()))
 		more = more || len(c.ids) == ackBatch
 	}

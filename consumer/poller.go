@@ -28,6 +28,10 @@ type poller struct {
 	stop    context.CancelFunc
 
 	toldShort sync.Once
+	// letters is what keeps dead letters from being written, orderBy that OrderBy
+	// panics.
+	letters *hitch
+	orderBy complaint
 
 	mu      sync.Mutex
 	workers map[int]*worker
@@ -37,7 +41,7 @@ type poller struct {
 
 func newPoller(cfg *Config, g *gate, o *observing) *poller {
 	return &poller{
-		cfg: cfg, gate: g, observing: o, workers: map[int]*worker{}, unreturned: map[int]map[string]returned{},
+		cfg: cfg, gate: g, observing: o, workers: map[int]*worker{}, unreturned: map[int]map[string]returned{}, letters: newHitch(),
 		log: cfg.Logger.With(slog.String("stream", cfg.Stream), slog.String("group", cfg.Group), slog.String("member", cfg.MemberID)),
 	}
 }
@@ -75,10 +79,14 @@ func (p *poller) Assigned(ctx context.Context, s Shard) {
 }
 
 // Revoked lets the handlers that run finish, and returns when they have.
-func (p *poller) Revoked(ctx context.Context, s Shard) { p.end(context.WithoutCancel(ctx), s) }
+func (p *poller) Revoked(ctx context.Context, s Shard) { p.end(ctx, s) }
 
 // Lost waits until the worker has dropped everything; its context has ended.
-func (p *poller) Lost(s Shard, _ error) { p.end(context.Background(), s) }
+func (p *poller) Lost(s Shard, _ error) {
+	over, now := context.WithCancel(context.Background())
+	now()
+	p.end(over, s)
+}
 
 func (p *poller) end(ctx context.Context, s Shard) {
 	p.mu.Lock()

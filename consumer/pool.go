@@ -8,7 +8,7 @@ import (
 const (
 	// linger is how long a goroutine without work stays for the next record.
 	linger = time.Second
-	// exitPause is the pause of a record whose handler ended its goroutine.
+	// exitPause is the pause of a record whose goroutine ended without a verdict.
 	exitPause = time.Second
 )
 
@@ -97,7 +97,11 @@ func (p *pool) serve() {
 		p.mu.Lock()
 		if la != nil {
 			// The handler ended its goroutine, as testing.T.FailNow does.
-			p.settle(la, verdict{again: true, after: exitPause})
+			v := verdict{again: true, after: exitPause}
+			if exit := la.queue[0].exit; exit != nil {
+				v, la.queue[0].exit = *exit, nil
+			}
+			p.settle(la, v)
 		}
 		p.size--
 		if p.ring.first != nil || len(p.suspects) > 0 {

@@ -15,7 +15,8 @@ type Record struct {
 	ID string
 	// Key is the partition key, empty in a record that carries none.
 	Key string
-	// Values are the record's fields, KeyField included. A handler may keep them,
+	// Values are the record's fields, KeyField included; of a name that occurs more
+	// than once it has the last value. A handler may keep them,
 	// but not change them: it gets the same map when the record is tried again, and
 	// a dead letter is made from it.
 	Values map[string]string
@@ -34,7 +35,7 @@ type Record struct {
 // time, for records of different keys; those of one key in one shard run one after
 // the other, in the order of their ids. See Config.OrderBy.
 //
-// When it returns nil the record is acknowledged. An error, or a panic, makes the
+// When it returns nil the record is acknowledged. An error, a panic, or the end of its goroutine, makes the
 // consumer call it again for the same record after a pause, see Config.Retry; the
 // records of its key wait, those of other keys go on. After Retry.MaxDeliveries, or
 // at once if the error comes from Reject, the record is moved to the dead-letter

@@ -96,6 +96,7 @@ func (w *worker) miss() {
 	w.mu.Unlock()
 	// Whatever comes under this key is another stream.
 	w.seen = streamID{}
+	w.lanes.orphan()
 	w.acks.forget()
 	if !known {
 		w.log.Warn("the stream does not exist: the coordinator is told")

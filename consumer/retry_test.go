@@ -250,10 +250,26 @@ func TestALostAnswerToADeadLetter(t *testing.T) {
 	cfg.Redis.Addrs = []string{proxy.Addr}
 	cfg.DeadLetter = consumer.DeadLetter{Enabled: true, MaxLen: 1000}
 	c := start(t, cfg)
-	id := b.addKeyed(0, "k")
+	id := b.addKeyed(0, "k", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5")
 	eventually(t, "it is acknowledged", func() bool { return c.Stats().Acknowledged == 1 })
 	c.stop()
 	letters := b.letters()
+	// Whoever compares them compares the fields as they stand.
+	var texts []string
+	raw, err := b.redis.Do(context.Background(), "XRANGE", stream+consumer.DeadLetterSuffix, "-", "+").Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, letter := range raw {
+		parts, ok := letter.([]any)
+		if !ok || len(parts) != 2 {
+			t.Fatalf("a dead letter is %v", letter)
+		}
+		texts = append(texts, fmt.Sprint(parts[1]))
+	}
+	if len(slices.Compact(slices.Clone(texts))) != 1 {
+		t.Errorf("they differ: %q", texts)
+	}
 	for _, m := range letters {
 		if m.Values[consumer.DeadLetterID] != id || m.Values[consumer.DeadLetterShard] != "0" {
 			t.Errorf("a dead letter of %v", m.Values)
@@ -318,6 +334,50 @@ func TestHandedOverWithoutBeingCounted(t *testing.T) {
 	}
 	if _, again := l.handled(); again != 0 || begun.Load() < 4 {
 		t.Errorf("%d records were handled again", again)
+	}
+}
+
+// TestWhatFailedAndIsTakenOverUnbegun: it is known to have come to an end, also when
+// the one who took it over lets it go without having begun.
+func TestWhatFailedAndIsTakenOverUnbegun(t *testing.T) {
+	b := newBed(t, 1, steady)
+	ctx := context.Background()
+	for range 10 {
+		b.addKeyed(0, "first")
+		id := b.addKeyed(0, "second")
+		b.redis.XReadGroup(ctx, &redis.XReadGroupArgs{Group: group, Consumer: "gone", Streams: []string{key(0), ">"}})
+		b.do("XCLAIM", key(0), group, "gone", 0, id, "RETRYCOUNT", 2, "TIME", 0)
+	}
+	begun, release := make(chan struct{}, 100), make(chan struct{})
+	cfg := b.config("a", func(context.Context, consumer.Record) error {
+		begun <- struct{}{}
+		<-release
+		return nil
+	})
+	cfg.Concurrency = 1
+	a := start(t, cfg)
+	receive(t, begun)
+	eventually(t, "all is in hand", func() bool { return a.Stats().Recovered == 20 })
+	a.end()
+	eventually(t, "it is let go of", func() bool {
+		for _, s := range a.Health().Shards {
+			return s.State == consumer.ShardDraining
+		}
+		return false
+	})
+	close(release)
+	a.stop()
+	l := newJournal()
+	c := start(t, b.config("b", l.handler("b", nil)))
+	eventually(t, "the rest is handled", func() bool { return b.pending() == 0 })
+	c.stop()
+	if n := c.Stats().Suspects; n != 0 {
+		t.Errorf("%d records were suspected, and all had come to an end", n)
+	}
+	for _, r := range l.all() {
+		if r.Key == "second" && r.Deliveries != 3 {
+			t.Errorf("%s is said to be begun for the %dth time, want 3", r.ID, r.Deliveries)
+		}
 	}
 }
 

@@ -91,7 +91,6 @@ func orDefault(d, fallback time.Duration) time.Duration {
 // close ends the watch and what links have in common.
 func (s *servers) close() {
 	s.stop()
-	s.watching.Wait()
 	s.mu.Lock()
 	nodes := s.nodes
 	s.nodes = map[string]*node{}
@@ -100,6 +99,8 @@ func (s *servers) close() {
 		n.close()
 	}
 	_ = s.shared.Close()
+	// Only now: it may wait for an answer, and ends with the connections.
+	s.watching.Wait()
 }
 
 // open makes a link to the server that holds key, as far as is known, or that at

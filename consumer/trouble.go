@@ -52,19 +52,10 @@ func (w *worker) trouble(ctx context.Context, err error) {
 	}
 	pause := w.redis.pause()
 	f := w.diagnose(err)
-	attempts, since, say := w.ailment.note(f, err)
-	if attempts == 1 {
+	begins := w.ailment.condition().OK()
+	complain(w.log, "the shard cannot be read", &w.ailment, f, err, pause)
+	if begins {
 		notify(w.p.observing, Observer.TroubleBegan, TroubleBeganEvent{Shard: w.shard, Err: err})
-	}
-	if say {
-		attrs := []any{
-			slog.String("kind", f.kind), slog.Int("attempts", attempts),
-			slog.Duration("for", time.Since(since).Round(time.Millisecond)), slog.Duration("retry_in", pause), slog.Any("err", err),
-		}
-		if f.advice != "" {
-			attrs = append(attrs, slog.String("advice", f.advice))
-		}
-		w.log.Warn("the shard cannot be read", attrs...)
 	}
 	w.enter(ShardBroken)
 	w.pause(ctx, pause, from)

@@ -42,8 +42,10 @@ type worker struct {
 	// those that came one after the other.
 	at        target
 	redirects int
-	// ailment is what keeps the shard from being read; safe for concurrent use.
+	// ailment is what keeps the shard from being read, starts what keeps deliveries
+	// from being counted; both are safe for concurrent use.
 	ailment complaint
+	starts  *hitch
 	// until is when the pending list need no longer be looked at after every read.
 	until time.Time
 	// sweepAt is when the whole pending list is due to be looked at.
@@ -68,12 +70,12 @@ func newWorker(ctx context.Context, p *poller, s Shard) *worker {
 	now := time.Now()
 	w := &worker{
 		p: p, shard: s, quit: make(chan struct{}), done: make(chan struct{}),
-		acks:  p.acker.queue(s, p.cfg.BatchSize),
 		log:   p.log.With(slog.Int("shard", s.Index), slog.Int64("token", s.Token)),
-		redis: redisBackoff(), until: now.Add(p.gate.lease()), sweepAt: now,
+		redis: redisBackoff(), starts: newHitch(), until: now.Add(p.gate.lease()), sweepAt: now,
 		row:   protocol.ShardProgress{Shard: protocol.ShardIndex(s.Index), StreamKey: s.Key},
 		state: ShardConnecting, since: now,
 	}
+	w.acks = p.acker.queue(s, p.cfg.BatchSize, func() bool { return !w.ailment.condition().OK() })
 	w.lanes = newLanes(p.pool, func(e *entry) verdict { return w.attempt(ctx, e) })
 	return w
 }
@@ -134,16 +136,20 @@ func (w *worker) run(ctx context.Context) {
 func (w *worker) drain(ctx context.Context) {
 	defer w.lanes.end()
 	w.lanes.stop()
-	// At once: the handlers may take long.
+	var giving sync.WaitGroup
+	defer giving.Wait()
 	if !lost(ctx) {
-		w.giveBack(ctx, w.lanes.takeBack())
+		// At once: the handlers may take long.
+		back := w.lanes.takeBack()
+		giving.Go(func() { w.giveBack(ctx, back) })
 	}
 	<-w.lanes.quiet
 	if lost(ctx) {
 		w.p.remember(w.shard.Index, w.lanes.takeBack())
 		return
 	}
-	w.giveBack(ctx, w.lanes.takeBack())
+	// Beside each other, since there may be little time.
+	giving.Go(func() { w.giveBack(ctx, w.lanes.takeBack()) })
 	w.finish(ctx)
 }
 
@@ -317,7 +323,7 @@ func (w *worker) entries(found []redis.XMessage, more func(*entry)) []*entry {
 			size += len(name) + len(value)
 		}
 		e.Key = e.Values[KeyField]
-		e.id, e.size, e.trouble = parseID(m.ID), int64(size), redisBackoff()
+		e.id, e.size = parseID(m.ID), int64(size)
 		more(e)
 		e.key = w.orderKey(&e.Record)
 		batch[i] = e
