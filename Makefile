@@ -44,6 +44,7 @@ e2e: ## run only the suites on real processes, afresh (LONG=1 for the long forms
 	scripts/test-setup.sh
 	cd e2e && go test -race -count=1 -timeout $(E2E_TIMEOUT) ./...
 	$(MAKE) --no-print-directory dataplane
+	$(MAKE) --no-print-directory controlplane
 
 # The short form runs many scenarios side by side, since they wait most of the
 # time; the long one takes its bounds as they are and runs one at a time. Without
@@ -64,6 +65,26 @@ e2e-million: LONG = 1
 e2e-million: ## a million records through members that join, leave, are killed and frozen, and a failover (RSC_RECORDS, RSC_SEED)
 	scripts/test-setup.sh
 	$(DATAPLANE) -run '^TestMillion$$' ./dataplane | $(VERDICTS)
+
+# The same for several coordinators; MINUTES is how long the long forms go on, SEED
+# repeats the choices of one.
+MINUTES ?=
+CONTROLPLANE = cd e2e && RSC_MINUTES='$(MINUTES)' RSC_SEED='$(SEED)' go test -count=1 -v -timeout 3h
+
+.PHONY: controlplane
+controlplane: ## try three coordinators and thirty members on faults, a rolling restart, a failover and full load, in short
+	scripts/test-setup.sh
+	RSC_CONTROLPLANE=short; export RSC_CONTROLPLANE; $(CONTROLPLANE) -parallel 4 ./controlplane | $(VERDICTS)
+
+.PHONY: chaos
+chaos: ## kill, freeze and cut off coordinators, members and masters for 5 minutes each, on a Cluster and behind a balancer (SEED, MINUTES)
+	scripts/test-setup.sh
+	RSC_CONTROLPLANE=long; export RSC_CONTROLPLANE; $(CONTROLPLANE) -parallel 1 -run '^TestChaos' ./controlplane | $(VERDICTS)
+
+.PHONY: soak
+soak: ## load a coordinator as much as it can bear for 10 minutes and look at its memory (MINUTES)
+	scripts/test-setup.sh
+	RSC_CONTROLPLANE=long; export RSC_CONTROLPLANE; $(CONTROLPLANE) -run '^TestSoak$$' ./controlplane | $(VERDICTS)
 
 # SEEDS seeds from FIRST on, or one SEED with its whole trace; SHAPE for one shape
 # of schedule only.

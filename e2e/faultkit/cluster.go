@@ -177,6 +177,16 @@ func (s *Server) KillMaster(master *Node) {
 	s.AwaitWhole()
 }
 
+// SucceedFrozen freezes a master and waits until its replica serves the slots. Resume
+// lets the old one go on, which for a moment does not know that it was succeeded.
+func (s *Server) SucceedFrozen(master *Node) {
+	s.tb.Helper()
+	replica := s.Replica(master)
+	master.Pause()
+	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool { return replica.master(s.ctx()) })
+	s.AwaitWhole()
+}
+
 // Replica returns a running replica of a master.
 func (s *Server) Replica(master *Node) *Node {
 	s.tb.Helper()

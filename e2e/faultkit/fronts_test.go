@@ -106,10 +106,10 @@ func backend(t *testing.T, name string, well *atomic.Bool) (addr string) {
 
 func TestABalancerTakesTurnsAndLeavesOutWhoIsNotWell(t *testing.T) {
 	var well [3]atomic.Bool
-	addrs := make([]string, len(well))
-	for i := range addrs {
+	var addrs []string
+	for i := range well {
 		well[i].Store(true)
-		addrs[i] = backend(t, string(rune('a'+i)), &well[i])
+		addrs = append(addrs, backend(t, string(rune('a'+i)), &well[i]))
 	}
 	// One more that nobody listens at.
 	addrs = append(addrs, freeAddr(t))
