@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"slices"
@@ -48,7 +49,7 @@ func TestEncodeIsWhatTheLibraryMakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(got) != string(want) {
+		if !bytes.Equal(got, want) {
 			t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
 		}
 	}
@@ -56,7 +57,7 @@ func TestEncodeIsWhatTheLibraryMakes(t *testing.T) {
 
 func TestColumnsAreRead(t *testing.T) {
 	for text, want := range map[string]column[int32]{
-		"[]": {}, "null": nil, " [ 1 , -2,\n3 ] ": {1, -2, 3}, "[2147483647,-2147483648,0]": {math.MaxInt32, math.MinInt32, 0},
+		"[]": {}, "null": nil, "[ 1 , -2,\n3 ]": {1, -2, 3}, "[2147483647,-2147483648,0]": {math.MaxInt32, math.MinInt32, 0},
 	} {
 		got := column[int32]{7}
 		if err := json.Unmarshal([]byte(text), &got); err != nil || !slices.Equal(got, want) || (got == nil) != (want == nil) {

@@ -47,7 +47,7 @@ func (c *Coordinator) watchIdentity(ctx context.Context) error {
 	}
 	c.cfg.Logger.Error("the metadata store was emptied, or one of its servers: streams that are gone and not declared have to be created again; their shards are given after one lease time",
 		"lease", c.cfg.Timings.Lease)
-	c.repairAfterLoss() //nolint:contextcheck // It goes on when whoever noticed has been answered.
+	c.repairAfterLoss()
 	if c.cfg.OnStoreLost != nil {
 		c.cfg.OnStoreLost()
 	}

@@ -44,7 +44,8 @@ func (a *admin) createStream(ctx context.Context, stream string, shards int) err
 }
 
 func (a *admin) group(ctx context.Context, stream, group string) (g protocol.Group, err error) {
-	return g, a.call(ctx, http.MethodGet, "/streams/"+stream+"/groups/"+group, nil, &g)
+	err = a.call(ctx, http.MethodGet, "/streams/"+stream+"/groups/"+group, nil, &g)
+	return g, err
 }
 
 // deleteGroup removes a group; one that nobody joined is no trouble.

@@ -14,12 +14,15 @@ func TestBenchPrintsFiguresOrJSON(t *testing.T) {
 	}
 	c = start(t, nil, nil, append(args, "--json")...)
 	code := c.wait(t)
-	var plain map[string]any
+	var plain struct {
+		Embedded           bool
+		Heartbeats, Failed float64
+	}
 	if err := json.Unmarshal([]byte(c.out.String()), &plain); err != nil || code != 0 || c.err.String() != "" {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, c.out.String(), c.err.String())
 	}
-	if plain["embedded"] != true || plain["heartbeats"].(float64) < 4 || plain["failed"].(float64) != 0 {
-		t.Errorf("%v", plain)
+	if !plain.Embedded || plain.Heartbeats < 4 || plain.Failed != 0 {
+		t.Errorf("%+v", plain)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestClientsThatGoAwayLeaveNothing(t *testing.T) {
 		if conns[i], err = httpload.Dial(t.Context(), target); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conns[i].Close() }()
+		t.Cleanup(func() { _ = conns[i].Close() })
 		if err := conns[i].Send(target.HeartbeatRequest("orders", "billing", q.MemberID, body), 0); err != nil {
 			t.Fatal(err)
 		}
