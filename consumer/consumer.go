@@ -149,9 +149,20 @@ func (c *Consumer) awaitShards() error {
 	case <-ended:
 		return nil
 	case <-grace.C:
-		c.agent.log.Error("a handler does not return although its context has ended: its goroutine is left behind", slog.Any("err", ErrStuck))
-		return ErrStuck
 	}
+	if c.poller != nil && c.poller.pool.busy() == 0 {
+		// It is no handler that is waited for but Redis, which does not answer. That ends
+		// with the connections.
+		c.poller.servers.close()
+		grace.Reset(stuckGrace)
+		select {
+		case <-ended:
+			return nil
+		case <-grace.C:
+		}
+	}
+	c.agent.log.Error("a handler does not return although its context has ended: its goroutine is left behind", slog.Any("err", ErrStuck))
+	return ErrStuck
 }
 
 // Close ends Run and waits until it has returned. When ctx ends first, handlers

@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -246,6 +247,40 @@ func TestRedisFallsSilentAsItCloses(t *testing.T) {
 				t.Errorf("it took %s", d)
 			}
 		})
+	}
+}
+
+// TestRedisFallsSilentUnderASweep: of a shard that has no connection of its own, so
+// that nothing can be cut off for it alone. Who is in a hurry does not wait for it, and
+// no handler is blamed.
+func TestRedisFallsSilentUnderASweep(t *testing.T) {
+	b := newBed(t, 1, steady)
+	proxy := redistest.NewProxy(t, b.server.Addr)
+	cfg := b.config("a", func(context.Context, consumer.Record) error { return nil })
+	cfg.Redis.Addrs, cfg.MaxBlockedReaders = []string{proxy.Addr}, -1
+	c := start(t, cfg)
+	b.add(10)
+	eventually(t, "all is acknowledged", func() bool { return c.Stats().Acknowledged == 10 })
+	proxy.Freeze()
+	defer proxy.Thaw()
+	// What was read may have been lost, so what is pending is looked at.
+	b.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	eventually(t, "it is looked at", func() bool {
+		shards := c.Health().Shards
+		return len(shards) == 1 && shards[0].State == consumer.ShardRecovering
+	})
+	hurry, done := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer done()
+	asked := time.Now()
+	if err := c.Close(hurry); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close returned %v", err)
+	}
+	receive(t, c.ended)
+	if c.err != nil {
+		t.Errorf("Run returned %v", c.err)
+	}
+	if d := time.Since(asked); d > time.Second {
+		t.Errorf("it took %s", d)
 	}
 }
 
