@@ -25,13 +25,15 @@ func newDemo(a App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the whole system for a while under trouble and account for every record",
-		Long: "Runs a coordinator, a producer and consumers, each consumer a process of its own.\n" +
-			"While records flow, two consumers are added, one is killed, one is stopped, and the\n" +
-			"coordinator is restarted. At the end every record is accounted for: the last line\n" +
-			"begins with \"demo: ok\" and the exit code is 0, or with \"demo: failed\" and it is 1.\n\n" +
+		Long: "Runs two coordinators on one store, a producer and consumers; coordinators and\n" +
+			"consumers are processes of their own. While records flow, two consumers are added,\n" +
+			"one is killed, one is stopped, and a coordinator is killed and started again. At the\n" +
+			"end every record is accounted for: the last line begins with \"demo: ok\" and the exit\n" +
+			"code is 0, or with \"demo: failed\" and it is 1.\n\n" +
 			"The Redis is the one that is given, else a redis-server from PATH that is started\n" +
-			"for the demo, else one inside this process. In a Redis that is given the demo uses\n" +
-			"keys of its own, which begin with rsc-demo-, and removes them.",
+			"for the demo, else one inside this process; then the metadata is there too, and one\n" +
+			"coordinator, which is restarted. In a Redis that is given the demo uses keys of its\n" +
+			"own, which begin with rsc-demo-, and removes them.",
 		Example: "  rsc demo\n" +
 			"  rsc demo --seconds 60 --rate 5000 --redis redis://127.0.0.1:6379",
 		Args: noArguments,
@@ -103,6 +105,16 @@ func newDemoConsumer(a App) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			a.quiet()
 			return demo.RunConsumer(c.Context(), a.Stdin, a.Stdout, a.Stderr)
+		},
+	}
+}
+
+func newDemoCoordinator(a App) *cobra.Command {
+	return &cobra.Command{
+		Use: demo.CoordinatorCommand, Hidden: true, Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			a.quiet()
+			return demo.RunCoordinator(c.Context(), a.Stdin, a.Stdout, a.Stderr)
 		},
 	}
 }

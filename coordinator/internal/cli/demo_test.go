@@ -14,7 +14,7 @@ func TestDemoCommand(t *testing.T) {
 		out     string // what is written, or how it begins
 		err     string // how it begins
 	}{
-		{"help", nil, []string{"demo", "--help"}, 0, "Runs a coordinator, a producer and consumers", ""},
+		{"help", nil, []string{"demo", "--help"}, 0, "Runs two coordinators on one store, a producer and consumers", ""},
 		{"no number", nil, []string{"demo", "--seconds", "soon"}, 2, "", `rsc demo: --seconds is "soon", must be a number`},
 		{"no number in the environment", []string{"DEMO_RATE=fast"}, []string{"demo"}, 2, "", `rsc demo: --rate is "fast", must be a number`},
 		{"out of bounds", []string{"DEMO_SECONDS=100000"}, []string{"demo"}, 2, "", "rsc demo: seconds: is 100000, must be between 1 and 600"},
@@ -45,7 +45,7 @@ func TestCommandsOfTheDemoAreHidden(t *testing.T) {
 	if strings.Contains(help.out.String(), "demo-") || !strings.Contains(help.out.String(), "\n  demo ") {
 		t.Errorf("help:\n%s", help.out.String())
 	}
-	for _, name := range []string{"demo-consumer", "demo-redis"} {
+	for _, name := range []string{"demo-consumer", "demo-coordinator", "demo-redis"} {
 		c := start(t, nil, nil, name)
 		if code := c.wait(t); code != 1 || !strings.Contains(c.err.String(), "read the orders, one line of JSON") {
 			t.Errorf("%s without orders: exit code %d, %s", name, code, c.err.String())

@@ -16,6 +16,7 @@ var commands = []func(App) *cobra.Command{
 	newDemo,
 	newVersion,
 	newDemoConsumer,
+	newDemoCoordinator,
 	newDemoRedis,
 }
 

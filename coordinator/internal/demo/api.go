@@ -9,15 +9,19 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// api is the coordinator's API as an operator uses it.
+// api is the coordinators' API as an operator uses it. One that does not answer is left
+// for the next one.
 type api struct {
-	client   *http.Client
-	base     string
+	client *http.Client
+	// bases are where they are, at counts the changes from one to the next.
+	bases    []string
+	at       atomic.Int64
 	password string
 	stream   string
 	group    string
@@ -29,10 +33,10 @@ const (
 	requestedBy  = "demo"
 )
 
-func newAPI(c *coordinator, stream, group string) *api {
+func newAPI(c *coordinators, stream, group string) *api {
 	return &api{
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}, Timeout: apiTimeout},
-		base:   c.url + "/coord/v1", password: c.password(adminUser), stream: url.PathEscape(stream), group: url.PathEscape(group),
+		bases:  c.urls(0), password: c.passwords[adminUser], stream: url.PathEscape(stream), group: url.PathEscape(group),
 	}
 }
 
@@ -66,6 +70,26 @@ func (a *api) remove(ctx context.Context) error {
 	return errors.Join(err, a.call(ctx, http.MethodDelete, "/streams/"+a.stream, &body, nil))
 }
 
+// send asks the coordinator that answered last, and where it does not, each of the
+// others once.
+func (a *api) send(ctx context.Context, method, path string, body []byte) (resp *http.Response, err error) {
+	for range a.bases {
+		at := a.at.Load()
+		var req *http.Request
+		req, err = http.NewRequestWithContext(ctx, method, a.bases[int(at)%len(a.bases)]+"/coord/v1"+path, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.SetBasicAuth(adminUser, a.password)
+		req.Header.Set("Content-Type", "application/json")
+		if resp, err = a.client.Do(req); err == nil {
+			return resp, nil
+		}
+		a.at.CompareAndSwap(at, at+1)
+	}
+	return nil, err
+}
+
 // call makes a request. Errors: a *protocol.Error that the coordinator answered
 // with, or what kept the answer from coming.
 func (a *api) call(ctx context.Context, method, path string, body, answer any) error {
@@ -76,13 +100,7 @@ func (a *api) call(ctx context.Context, method, path string, body, answer any) e
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(encoded))
-	if err != nil {
-		return err
-	}
-	req.SetBasicAuth(adminUser, a.password)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := a.client.Do(req)
+	resp, err := a.send(ctx, method, path, encoded)
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,13 @@ import (
 
 // consumerOrders are what a consumer process is told.
 type consumerOrders struct {
-	Coordinator string
-	Username    string
-	Password    string
-	Stream      string
-	Group       string
-	Member      string
-	RedisURL    string
+	Coordinators []string
+	Username     string
+	Password     string
+	Stream       string
+	Group        string
+	Member       string
+	RedisURL     string
 	// Embedded says that the Redis is the one inside the demo's process.
 	Embedded bool
 	// Work is how long a record takes.
@@ -58,7 +58,7 @@ func runConsumer(ctx context.Context, in io.Reader, out, log io.Writer, wrap fun
 		return err
 	}
 	cfg := consumer.Config{
-		Coordinators: []string{o.Coordinator}, Credentials: consumer.BasicAuth(o.Username, o.Password),
+		Coordinators: o.Coordinators, Credentials: consumer.BasicAuth(o.Username, o.Password),
 		Stream: o.Stream, Group: o.Group, MemberID: o.Member, Redis: redis,
 		Handler:         wrap(handler(out, o.Work)),
 		ShutdownTimeout: leaveTimeout,

@@ -5,123 +5,173 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
+	"slices"
+	"sync"
+	"time"
 
-	redisadapter "github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/config"
-	"github.com/redis-stream-coordinator/rsc/coordinator/internal/server"
-	"github.com/redis-stream-coordinator/rsc/core/memstore"
-	"github.com/redis-stream-coordinator/rsc/core/service"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// The users of the demo's coordinator. Their passwords are drawn for each run.
+// The users of the demo's coordinators. Their passwords are drawn for each run.
 const (
 	adminUser  = "admin"
 	memberUser = "member"
 )
 
-// coordinator is the coordinator of the demo: the one that `rsc server` runs, in
-// this process. It can be stopped and started again at the same address; what it
-// has to remember is in its store.
-type coordinator struct {
-	cfg     config.Config
-	options server.Options
-	// failed is told when it ends by itself.
-	failed func(error)
-	// url is where it is reached, from the first start on.
-	url string
-
-	stopRunning context.CancelFunc
-	ended       chan struct{}
-	err         error
-	// streams is the connection that provisions streams for a coordinator whose
-	// records are in memory; nil where the coordinator has its own.
-	streams *redisadapter.Client
+// coordinatorOrders are what a coordinator is told.
+type coordinatorOrders struct {
+	// ID names it, Address is where it listens.
+	ID, Address string
+	Timings     protocol.Timings
+	Tick        time.Duration
+	// Passwords are those of the users.
+	Passwords map[string]string
+	RedisURL  string
+	// KeyPrefix begins all its keys.
+	KeyPrefix string
 }
 
-// newCoordinator prepares a coordinator; names is the prefix of all its keys.
-func newCoordinator(ctx context.Context, o *Options, b *backend, names string, log slog.Handler, failed func(error)) (*coordinator, error) {
-	c := &coordinator{cfg: config.Default(), options: server.Options{Logger: slog.New(log)}, failed: failed}
-	c.cfg.Server.Address = "127.0.0.1:0"
-	c.cfg.Server.ShutdownTimeout = patience
-	k := &c.cfg.Coordinator
-	k.ID = "demo"
+// config makes the settings of `rsc server` of them.
+func (o *coordinatorOrders) config() config.Config {
+	cfg := config.Default()
+	cfg.Server.Address = o.Address
+	cfg.Server.ShutdownTimeout = patience
+	k := &cfg.Coordinator
+	k.ID = o.ID
 	k.HeartbeatInterval, k.MemberLeaseTTL, k.RebalanceTimeout = o.Timings.HeartbeatInterval, o.Timings.Lease, o.Timings.RebalanceTimeout
 	k.Loop.TickInterval = o.Tick
 	k.API.AuthenticateMemberAPI = true
 	k.API.Users = []config.User{
-		{Username: adminUser, Password: config.Secret(rand.Text()), Roles: []string{"ADMIN"}},
-		{Username: memberUser, Password: config.Secret(rand.Text()), Roles: []string{"MEMBER"}},
+		{Username: adminUser, Password: config.Secret(o.Passwords[adminUser]), Roles: []string{"ADMIN"}},
+		{Username: memberUser, Password: config.Secret(o.Passwords[memberUser]), Roles: []string{"MEMBER"}},
 	}
-	k.Store.Type, k.Store.KeyPrefix = config.StoreRedis, names
-	k.Redis.URL = config.URL(b.url)
+	k.Store.Type, k.Store.KeyPrefix = config.StoreRedis, o.KeyPrefix
+	k.Redis.URL = config.URL(o.RedisURL)
 	k.Streams.ProvisioningEnabled = true
+	return cfg
+}
+
+// coordinator is one coordinator of the demo. It can be ended and started again at
+// the same address; what it has to remember is in its store.
+type coordinator interface {
+	// start runs it, and returns where it is reached.
+	start(ctx context.Context) (url string, err error)
+	// end ends it as the story has it: without warning where it is a process, else in
+	// good order. close ends it for good, in good order.
+	end() error
+	close(ctx context.Context) error
+}
+
+// coordinators are all of them. The first is the one that the story is hard on.
+type coordinators struct {
+	passwords map[string]string
+	all       []coordinator
+	// shared says that they are processes of their own and share one store.
+	shared bool
+
+	mu    sync.Mutex
+	seats []seat
+}
+
+// seat is what is known of a coordinator.
+type seat struct {
+	name, url string
+	runs      bool
+}
+
+// sharing is how many coordinators share a store that can be shared.
+const sharing = 2
+
+// newCoordinators prepares them: two processes, or where the store is in this process,
+// one that is there too. names begins all their keys, log gets their warnings and
+// rebalanced is told when one of them computes who should hold what.
+func newCoordinators(ctx context.Context, o *Options, b *backend, names string, log func(string), rebalanced func(), failed func(error)) (*coordinators, error) {
+	c := &coordinators{passwords: map[string]string{adminUser: rand.Text(), memberUser: rand.Text()}, shared: !b.embedded}
+	orders := coordinatorOrders{
+		Address: "127.0.0.1:0", Timings: o.Timings, Tick: o.Tick, Passwords: c.passwords, RedisURL: b.url, KeyPrefix: names,
+	}
 	if b.embedded {
-		streams, err := redisadapter.Open(ctx, redisadapter.Config{URL: b.url, KeyPrefix: names})
+		orders.ID = "coordinator"
+		one, err := newLocalCoordinator(ctx, orders, log, rebalanced, failed)
 		if err != nil {
 			return nil, err
 		}
-		k.Store.Type = config.StoreMemory
-		c.streams = streams
-		c.options.Ports = service.Ports{Store: memstore.New(), Mutex: new(memstore.Mutex), Streams: streams.Streams()}
+		c.all, c.seats = []coordinator{one}, []seat{{name: orders.ID}}
+		return c, nil
+	}
+	for i := range sharing {
+		orders.ID = fmt.Sprintf("coordinator-%d", i+1)
+		c.all = append(c.all, newRemoteCoordinator(o.Self, orders, log, rebalanced, failed))
+		c.seats = append(c.seats, seat{name: orders.ID})
 	}
 	return c, nil
 }
 
-// start runs it until stop.
-func (c *coordinator) start(ctx context.Context) error {
-	s, err := server.New(ctx, c.cfg, c.options)
+// start starts one of them.
+func (c *coordinators) start(ctx context.Context, i int) error {
+	url, err := c.all[i].start(ctx)
 	if err != nil {
-		return fmt.Errorf("start the coordinator: %w", err)
+		return fmt.Errorf("start %s: %w", c.seats[i].name, err)
 	}
-	c.url = s.URL()
-	c.cfg.Server.Address = strings.TrimPrefix(c.url, "http://")
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	c.stopRunning, c.ended = stop, ended
-	go func() {
-		defer close(ended)
-		c.err = s.Run(running)
-		if running.Err() == nil {
-			c.failed(fmt.Errorf("the coordinator ended by itself: %w", orUnknown(c.err)))
-		}
-	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seats[i].url, c.seats[i].runs = url, true
 	return nil
 }
 
-// stop stops it and waits for its end. Errors: what it could not end in order.
-func (c *coordinator) stop() error {
-	if !c.runs() {
-		return nil
-	}
-	c.stopRunning()
-	<-c.ended
-	c.ended = nil
-	if c.err != nil {
-		return fmt.Errorf("stop the coordinator: %w", c.err)
+// startAll starts all of them, one after the other: the first makes the store's.
+func (c *coordinators) startAll(ctx context.Context) error {
+	for i := range c.all {
+		if err := c.start(ctx, i); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// runs reports whether it was started and not stopped.
-func (c *coordinator) runs() bool { return c.ended != nil }
-
-// close stops it for good.
-func (c *coordinator) close() error {
-	err := c.stop()
-	if c.streams != nil {
-		err = errors.Join(err, c.streams.Close())
-	}
-	return err
+// end ends one of them, see coordinator.end.
+func (c *coordinators) end(i int) error {
+	c.mu.Lock()
+	c.seats[i].runs = false
+	c.mu.Unlock()
+	return c.all[i].end()
 }
 
-// password returns the password of a user.
-func (c *coordinator) password(user string) string {
-	for _, u := range c.cfg.Coordinator.API.Users {
-		if u.Username == user {
-			return u.Password.Reveal()
-		}
+// close ends those that run for good.
+func (c *coordinators) close(ctx context.Context) error {
+	errs := make([]error, len(c.all))
+	var closing sync.WaitGroup
+	for i, one := range c.all {
+		closing.Go(func() { errs[i] = one.close(ctx) })
 	}
-	return ""
+	closing.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.seats {
+		c.seats[i].runs = false
+	}
+	return errors.Join(errs...)
+}
+
+// known returns what is known of them.
+func (c *coordinators) known() []seat {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.seats)
+}
+
+// urls are where they are reached, beginning with one of them.
+func (c *coordinators) urls(first int) []string {
+	var urls []string
+	seats := c.known()
+	for i := range seats {
+		urls = append(urls, seats[(first+i)%len(seats)].url)
+	}
+	return urls
+}
+
+// runs reports whether one of them runs.
+func (c *coordinators) runs() bool {
+	return slices.ContainsFunc(c.known(), func(s seat) bool { return s.runs })
 }

@@ -83,13 +83,13 @@ type demo struct {
 	display *display
 	journal *journal
 
-	backend     *backend
-	inspector   *inspector
-	coordinator *coordinator
-	api         *api
-	fleet       *fleet
-	traffic     *traffic
-	watcher     *watcher
+	backend      *backend
+	inspector    *inspector
+	coordinators *coordinators
+	api          *api
+	fleet        *fleet
+	traffic      *traffic
+	watcher      *watcher
 
 	// removed says that the coordinator was asked to delete the stream.
 	removed bool
@@ -126,7 +126,7 @@ func (d *demo) run(outer context.Context) (r Result) {
 	return r
 }
 
-// open starts Redis and the coordinator, and makes what needs them.
+// open starts Redis and the coordinators, and makes what needs them.
 func (d *demo) open(ctx context.Context, fail func(error)) error {
 	var err error
 	warn := func(line string) { d.display.say("%s", line) }
@@ -146,30 +146,28 @@ func (d *demo) open(ctx context.Context, fail func(error)) error {
 		d.onClose(d.removeKeys)
 	}
 
-	log := newLineHandler(func(line string) { warn("coordinator: " + line) }, func(message string) {
-		if message == targetChanged {
-			d.journal.rebalanced()
-		}
-	})
-	if d.coordinator, err = newCoordinator(ctx, d.o, d.backend, d.names, log, fail); err != nil {
+	if d.coordinators, err = newCoordinators(ctx, d.o, d.backend, d.names, warn, d.journal.rebalanced, fail); err != nil {
 		return err
 	}
-	d.onClose(func(context.Context) error { return d.coordinator.close() })
-	if err := d.coordinator.start(ctx); err != nil {
+	d.onClose(d.coordinators.close)
+	if err := d.coordinators.startAll(ctx); err != nil {
 		return err
 	}
 	t, b := d.o.Timings, d.o.bounds()
-	d.display.say("coordinator: %s, with a lease of %s, a heartbeat interval of %s, a tick of %s and a rebalance timeout of %s",
-		d.coordinator.url, t.Lease, t.HeartbeatInterval, d.o.Tick, t.RebalanceTimeout)
-	d.display.say("bounds: a takeover within %s (lease + tick + heartbeat interval + %s), a pause of at most %s when the coordinator restarts", b.takeover, slack, b.restartPause)
-	d.api = newAPI(d.coordinator, d.stream(), group)
+	for _, one := range d.coordinators.known() {
+		d.display.say("%s: %s", one.name, one.url)
+	}
+	d.display.say("timings: a lease of %s, a heartbeat interval of %s, a tick of %s and a rebalance timeout of %s",
+		t.Lease, t.HeartbeatInterval, d.o.Tick, t.RebalanceTimeout)
+	d.display.say("bounds: a takeover within %s (lease + tick + heartbeat interval + %s), a pause of at most %s when a coordinator is away", b.takeover, slack, b.restartPause)
+	d.api = newAPI(d.coordinators, d.stream(), group)
 	d.onClose(func(context.Context) error { d.api.close(); return nil })
 	if err := d.api.createStream(ctx, shardCount); err != nil {
 		return err
 	}
 	if d.backend.given {
 		d.onClose(func(ctx context.Context) error {
-			if !d.coordinator.runs() {
+			if !d.coordinators.runs() {
 				return nil // interrupted; the keys are removed all the same
 			}
 			d.removed = true
@@ -196,23 +194,23 @@ func (d *demo) removeKeys(ctx context.Context) error {
 func (d *demo) openClients(fail func(error)) error {
 	var err error
 	log := newLineHandler(func(line string) { d.display.say("producer: %s", line) }, nil)
-	if d.traffic, err = newTraffic(d.o, d.coordinator, d.backend, d.stream(), group, d.journal, log); err != nil {
+	if d.traffic, err = newTraffic(d.o, d.coordinators, d.backend, d.stream(), group, d.journal, log); err != nil {
 		return err
 	}
 	d.onClose(d.traffic.close)
 	d.fleet = &fleet{
 		argv: append(d.o.Self[:len(d.o.Self):len(d.o.Self)], ConsumerCommand),
 		orders: consumerOrders{
-			Coordinator: d.coordinator.url, Username: memberUser, Password: d.coordinator.password(memberUser),
+			Username: memberUser, Password: d.coordinators.passwords[memberUser],
 			Stream: d.stream(), Group: group, RedisURL: d.backend.url, Embedded: d.backend.embedded,
 			Work: d.o.work(),
 		},
-		journal: d.journal, say: d.display.say, failed: fail,
+		coordinators: d.coordinators, journal: d.journal, say: d.display.say, failed: fail,
 		kills: map[string]time.Duration{}, state: map[string]memberState{},
 	}
 	d.onClose(d.fleet.close)
 	d.watcher = &watcher{api: d.api}
-	p := &picture{journal: d.journal, fleet: d.fleet, watcher: d.watcher, url: d.coordinator.url, length: d.o.length()}
+	p := &picture{journal: d.journal, fleet: d.fleet, watcher: d.watcher, coordinators: d.coordinators.known, length: d.o.length()}
 	d.display.picture, d.display.status = p.lines, p.status
 	return nil
 }
@@ -232,7 +230,7 @@ func (d *demo) perform(ctx context.Context) (Figures, error) {
 	watchers.Go(func() { d.watcher.run(watching) })
 	watchers.Go(func() { d.display.run(watching) })
 	s := &story{
-		o: d.o, journal: d.journal, fleet: d.fleet, watcher: d.watcher, coordinator: d.coordinator, say: d.display.say,
+		o: d.o, journal: d.journal, fleet: d.fleet, watcher: d.watcher, coordinators: d.coordinators, say: d.display.say,
 		startTraffic: func() { flow.Go(func() { d.traffic.run(ctx, enough) }) },
 	}
 	played := s.play(ctx)
@@ -271,8 +269,8 @@ func (d *demo) drain(ctx context.Context) error {
 	}
 }
 
-// awaitGoodbyes waits until the coordinator knows that nobody is left. It is the
-// one that was restarted, and one lease would hide that it was not told.
+// awaitGoodbyes waits until a coordinator knows that nobody is left. The wait is much
+// shorter than a lease, which would hide that nobody was told.
 func (d *demo) awaitGoodbyes(ctx context.Context) error {
 	for since := time.Now(); ; {
 		g, _, err := d.api.describe(ctx)

@@ -68,6 +68,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == ConsumerCommand:
 		err = runConsumer(ctx, os.Stdin, os.Stdout, os.Stderr, faults[os.Getenv(faultVariable)])
+	case len(os.Args) > 1 && os.Args[1] == CoordinatorCommand:
+		err = RunCoordinator(ctx, os.Stdin, os.Stdout, os.Stderr)
 	case len(os.Args) > 1 && os.Args[1] == RedisCommand:
 		err = RunRedis(ctx, os.Stdin, os.Stdout)
 	case len(os.Args) > 1 && os.Args[1] == demoCommand:

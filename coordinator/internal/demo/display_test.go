@@ -101,7 +101,9 @@ func scene() *picture {
 	j.shards[2].produced, j.shards[2].handled = 40, 7
 	j.acknowledged = make([]sent, 40)
 	j.handled = make([]handling, 7)
-	return &picture{journal: j, fleet: f, watcher: w, url: "http://127.0.0.1:1", length: 20 * time.Second}
+	return &picture{journal: j, fleet: f, watcher: w, coordinators: func() []seat {
+		return []seat{{name: "coordinator-1", url: "http://127.0.0.1:1"}, {name: "coordinator-2", url: "http://127.0.0.1:2", runs: true}}
+	}, length: 20 * time.Second}
 }
 
 func TestPicture(t *testing.T) {
@@ -118,14 +120,13 @@ func TestPicture(t *testing.T) {
 		{"consumer-1", "  consumer-1  runs      ██   ▓▓                                         0"},
 		{"consumer-2", "  consumer-2  killed              ░░                                    0"},
 		{"consumer-3", "  consumer-3  runs                     ▒▒                               0"},
+		{"coordinator-1", "  coordinator-1 http://127.0.0.1:1  AWAY"},
+		{"coordinator-2", "  coordinator-2 http://127.0.0.1:2  runs, group is reconciling"},
 		{"waiting", "  waiting                0    0   33    0    0    0    0    0 "},
 	} {
 		if got := row(tt.name); got != tt.want {
 			t.Errorf("got  %q\nwant %q", got, tt.want)
 		}
-	}
-	if got := row("coordinator"); !strings.Contains(got, "group is reconciling") {
-		t.Errorf("got %q", got)
 	}
 	if got := row("produced"); !strings.Contains(got, "produced      40") || !strings.Contains(got, "handled       7") || !strings.Contains(got, "waiting    33") {
 		t.Errorf("got %q", got)

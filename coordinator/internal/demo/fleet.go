@@ -12,9 +12,10 @@ import (
 
 // fleet are the consumer processes.
 type fleet struct {
-	argv    []string
-	orders  consumerOrders
-	journal *journal
+	argv         []string
+	orders       consumerOrders
+	coordinators *coordinators
+	journal      *journal
 	// say tells what a consumer complains of; failed that one ended by itself.
 	say    func(format string, args ...any)
 	failed func(error)
@@ -43,7 +44,8 @@ func (f *fleet) start() (*child, error) {
 	defer f.mu.Unlock()
 	name := memberName(len(f.members) + 1)
 	orders := f.orders
-	orders.Member = name
+	// They begin with another coordinator each, and know all of them.
+	orders.Member, orders.Coordinators = name, f.coordinators.urls(len(f.members))
 	c, err := spawn(childSpec{
 		name: name, argv: f.argv, orders: orders,
 		line:    func(line string) { f.journal.line(name, line) },

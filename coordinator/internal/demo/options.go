@@ -12,8 +12,9 @@ import (
 
 // The commands of this program by which the demo starts its processes.
 const (
-	ConsumerCommand = "demo-consumer"
-	RedisCommand    = "demo-redis"
+	ConsumerCommand    = "demo-consumer"
+	CoordinatorCommand = "demo-coordinator"
+	RedisCommand       = "demo-redis"
 )
 
 // The defaults and bounds of Options.
@@ -57,7 +58,7 @@ type Options struct {
 	//
 	// Defaults to the running executable.
 	Self []string
-	// Timings and Tick are what the coordinator works with.
+	// Timings and Tick are what the coordinators work with.
 	//
 	// Default to a lease of 3 s, a heartbeat interval of 300 ms, a rebalance
 	// timeout of 5 s and a tick of 100 ms.

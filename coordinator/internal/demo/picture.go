@@ -13,8 +13,9 @@ type picture struct {
 	journal *journal
 	fleet   *fleet
 	watcher *watcher
-	url     string
-	length  time.Duration
+	// coordinators tells of them.
+	coordinators func() []seat
+	length       time.Duration
 
 	// samples are the counts of the last second or so. Only the display's
 	// goroutine touches them.
@@ -131,16 +132,10 @@ func (p *picture) lines() []string {
 	now, before := p.take()
 	s := p.watcher.latest()
 	names, states := p.fleet.roll()
-	coordinator := "answers, group is " + strings.ToLower(string(s.group.State))
-	if s.err != nil {
-		coordinator = "AWAY: consumers and producer go on by themselves"
-	}
-	lines := []string{
-		"",
-		fmt.Sprintf("  coordinator %s  %s", p.url, coordinator),
+	lines := append([]string{""}, p.seats(&s)...)
+	lines = append(lines,
 		fmt.Sprintf("  produced %7d  %5d/s     handled %7d  %5d/s     waiting %5d", now.produced, rate(now, before, produced), now.handled, rate(now, before, handled), now.waiting()),
-		"",
-	}
+		"")
 	var head strings.Builder
 	fmt.Fprintf(&head, "  %-20s", "shard")
 	for shard := range now.shards {
@@ -164,6 +159,25 @@ func (p *picture) lines() []string {
 	}
 	lines = append(lines, foot.String(), p.progress(), "  "+cellHolds+" holds  "+cellFresh+" since a moment ago  "+cellLetsGo+" lets go  "+cellStale+" gone, until its lease ends")
 	return slices.Clip(lines)
+}
+
+// seats tells of each coordinator in a line, and of the group in the first one that
+// runs.
+func (p *picture) seats(s *sample) []string {
+	group := ", group is " + strings.ToLower(string(s.group.State))
+	var lines []string
+	for _, one := range p.coordinators() {
+		state := "AWAY"
+		switch {
+		case !one.runs && s.err != nil:
+			state = "AWAY: consumers and producer go on by themselves"
+		case one.runs:
+			state = "runs" + group
+			group = ""
+		}
+		lines = append(lines, fmt.Sprintf("  %-13s %s  %s", one.name, one.url, state))
+	}
+	return lines
 }
 
 // progress is a bar for the time.

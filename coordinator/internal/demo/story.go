@@ -10,18 +10,18 @@ import (
 
 // story is what is done to the system while traffic flows.
 type story struct {
-	o           *Options
-	journal     *journal
-	fleet       *fleet
-	watcher     *watcher
-	coordinator *coordinator
-	say         func(format string, args ...any)
+	o            *Options
+	journal      *journal
+	fleet        *fleet
+	watcher      *watcher
+	coordinators *coordinators
+	say          func(format string, args ...any)
 	// startTraffic begins to publish.
 	startTraffic func()
 
 	// traffic is when records began to flow, 0 before.
 	traffic time.Duration
-	// restart is when the coordinator was away.
+	// restart is when a coordinator was away.
 	restart window
 }
 
@@ -34,9 +34,9 @@ const (
 	restartAt = 0.70
 )
 
-// away is how long the coordinator stays away when it is restarted: long enough
-// to be missed, and not so long that a member, whose last heartbeat may be a
-// third of a lease old, loses its lease.
+// away is how long a coordinator stays away when it is restarted: long enough to be
+// missed, and not so long that a member whose only one it is, and whose last
+// heartbeat may be a third of a lease old, loses its lease.
 func (s *story) away() time.Duration { return s.o.Timings.Lease / 3 }
 
 // look is the time between two looks at something that is waited for.
@@ -108,21 +108,27 @@ func (s *story) dismiss(ctx context.Context) error {
 	return s.settle(ctx, "the shards of the consumer that was stopped")
 }
 
-// restartCoordinator stops the coordinator and starts another one on its store.
+// restartCoordinator ends the first coordinator and starts another one on its store.
 func (s *story) restartCoordinator(ctx context.Context) error {
+	const victim = 0
+	seats := s.coordinators.known()
+	name := seats[victim].name
 	s.restart.from = s.journal.now()
-	s.say("stopping the coordinator")
-	if err := s.coordinator.stop(); err != nil {
+	if err := s.coordinators.end(victim); err != nil {
 		return err
 	}
-	s.say("the coordinator is away, for %s", s.away())
+	if s.coordinators.shared {
+		s.say("KILLED %s (kill -9), for %s; %s goes on", name, s.away(), seats[victim+1].name)
+	} else {
+		s.say("stopped the %s, for %s", name, s.away())
+	}
 	if err := sleep(ctx, s.away()); err != nil {
 		return err
 	}
-	if err := s.coordinator.start(ctx); err != nil {
+	if err := s.coordinators.start(ctx, victim); err != nil {
 		return err
 	}
-	s.say("another coordinator has started, on the same store and address")
+	s.say("%s has started again, on the same store and address", name)
 	if err := s.settle(ctx, "the consumers, with the new coordinator"); err != nil {
 		return err
 	}

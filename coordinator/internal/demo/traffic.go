@@ -29,13 +29,13 @@ type traffic struct {
 	seqs [keys]int
 }
 
-func newTraffic(o *Options, c *coordinator, b *backend, stream, group string, j *journal, log slog.Handler) (*traffic, error) {
+func newTraffic(o *Options, c *coordinators, b *backend, stream, group string, j *journal, log slog.Handler) (*traffic, error) {
 	redis, err := redisOptions(b.url)
 	if err != nil {
 		return nil, err
 	}
 	p, err := producer.New(producer.Config{
-		Coordinators: []string{c.url}, Credentials: producer.BasicAuth(memberUser, c.password(memberUser)),
+		Coordinators: c.urls(0), Credentials: producer.BasicAuth(memberUser, c.passwords[memberUser]),
 		Stream: stream, Group: group, Redis: redis, Logger: slog.New(log),
 	})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// watchEvery is how often the coordinator is asked how the group is.
+// watchEvery is how often a coordinator is asked how the group is.
 const watchEvery = 100 * time.Millisecond
 
-// watcher keeps what the coordinator says of the group.
+// watcher keeps what the coordinators say of the group.
 type watcher struct {
 	api *api
 
@@ -20,13 +20,13 @@ type watcher struct {
 	last sample
 }
 
-// sample is what the coordinator said when it was asked last.
+// sample is what a coordinator said when one was asked last.
 type sample struct {
 	// asked is when; the answer is no older.
 	asked   time.Time
 	group   protocol.Group
 	members []protocol.Member
-	// err says that it did not answer; group and members are the last known.
+	// err says that none answered; group and members are the last known.
 	err error
 }
 
