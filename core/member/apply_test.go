@@ -258,45 +258,55 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// TestOneLostAnswerDoesNotEndTheLease: with a coordinator that holds heartbeats
-// for as long as it is asked to, whatever the lease.
-func TestOneLostAnswerDoesNotEndTheLease(t *testing.T) {
-	for _, lease := range []time.Duration{1500 * ms, 2 * time.Second, 3 * time.Second, 6 * time.Second, 15 * time.Second, time.Minute, time.Hour} {
-		for _, maxWait := range []time.Duration{0, time.Second, time.Minute} {
-			timings := protocol.Timings{HeartbeatInterval: lease / 5, Lease: lease, RebalanceTimeout: lease}
-			s, err := New(Config{MemberID: "a", MaxConcurrency: 1, MaxWait: maxWait, Timings: timings})
-			if err != nil {
-				t.Fatal(err)
+// TestLostAnswersDoNotEndTheLease: with a coordinator that holds heartbeats for as long
+// as it is asked to, whatever the lease; and with two of three coordinators that are
+// silent, asked one after the other.
+func TestLostAnswersDoNotEndTheLease(t *testing.T) {
+	for _, inARow := range []int{1, 2} {
+		for _, lease := range []time.Duration{1500 * ms, 2 * time.Second, 3 * time.Second, 6 * time.Second, 15 * time.Second, time.Minute, time.Hour} {
+			for _, maxWait := range []time.Duration{0, time.Second, time.Minute} {
+				t.Run(fmt.Sprintf("%d in a row, lease %s, wait %s", inARow, lease, maxWait), func(t *testing.T) {
+					loseAnswers(t, inARow, lease, maxWait)
+				})
 			}
-			const roundTrip = 20 * ms
-			var mono, answerAt, wake time.Duration
-			var cmd Command = Tick{}
-			var asked *protocol.Heartbeat
-			for sent := 0; sent < 60; {
-				next, r, events, err := Apply(s, Input{Mono: mono, Wall: epochOfStories.Add(mono), ID: fmt.Sprintf("%d-%s", sent, mono)}, cmd)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s, wake = next, r.WakeAt
-				for _, e := range events {
-					if _, ended := e.(LeaseEnded); ended {
-						t.Fatalf("lease %s, wait %s: it ended at %s, after %d requests", lease, maxWait, mono, sent)
-					}
-				}
-				if r.Send != nil {
-					sent++
-					asked, answerAt = r.Send, mono+time.Duration(r.Send.MaxWaitMs)*ms+roundTrip
-					if sent%7 == 0 {
-						asked = nil // the answer is lost
-					}
-				}
-				cmd, mono = Tick{}, max(wake, mono)
-				if asked != nil && answerAt <= mono {
-					answer := ok(asked, 7, 0)
-					answer.MemberLeaseTTLMs, answer.HeartbeatIntervalMs = lease.Milliseconds(), timings.HeartbeatInterval.Milliseconds()
-					cmd, mono, asked = Answer{answer}, answerAt, nil
-				}
+		}
+	}
+}
+
+func loseAnswers(t *testing.T, inARow int, lease, maxWait time.Duration) {
+	t.Helper()
+	timings := protocol.Timings{HeartbeatInterval: lease / 5, Lease: lease, RebalanceTimeout: lease}
+	s, err := New(Config{MemberID: "a", MaxConcurrency: 1, MaxWait: maxWait, Timings: timings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const roundTrip = 20 * ms
+	var mono, answerAt, wake time.Duration
+	var cmd Command = Tick{}
+	var asked *protocol.Heartbeat
+	for sent := 0; sent < 60; {
+		next, r, events, err := Apply(s, Input{Mono: mono, Wall: epochOfStories.Add(mono), ID: fmt.Sprintf("%d-%s", sent, mono)}, cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, wake = next, r.WakeAt
+		for _, e := range events {
+			if _, ended := e.(LeaseEnded); ended {
+				t.Fatalf("it ended at %s, after %d requests", mono, sent)
 			}
+		}
+		if r.Send != nil {
+			sent++
+			asked, answerAt = r.Send, mono+time.Duration(r.Send.MaxWaitMs)*ms+roundTrip
+			if sent%7 >= 7-inARow {
+				asked = nil // the answer is lost
+			}
+		}
+		cmd, mono = Tick{}, max(wake, mono)
+		if asked != nil && answerAt <= mono {
+			answer := ok(asked, 7, 0)
+			answer.MemberLeaseTTLMs, answer.HeartbeatIntervalMs = lease.Milliseconds(), timings.HeartbeatInterval.Milliseconds()
+			cmd, mono, asked = Answer{answer}, answerAt, nil
 		}
 	}
 }

@@ -189,16 +189,22 @@ func (c *change) wait() time.Duration {
 	return wait.Truncate(time.Millisecond)
 }
 
-// giveUpAt is when a request that is sent now has failed. One that is held is not
-// waited for when its wait should be well over and the rest of the lease is
-// needed for another attempt.
+// giveUpAt is when a request that is sent now has failed. It is not waited for when
+// its answer is well overdue and the rest of the lease is needed for another
+// attempt. After a failure, an attempt gets half of what is left
+// of the lease: of three coordinators, two may be silent. A late answer is no loss,
+// since the coordinator has counted the request all the same.
 func (c *change) giveUpAt(wait time.Duration) time.Duration {
 	timeout := protocol.ClientTimeout(c.s.timings.Lease)
 	at := c.s.now + wait + timeout
-	if wait > 0 && c.s.leased {
-		at = min(at, max(c.s.now+wait+timeout/4, c.s.lease.end()-timeout))
+	if !c.s.leased {
+		return at
 	}
-	return at
+	end := c.s.lease.end()
+	if c.s.failures > 0 { // and so without a wait
+		return min(at, c.s.now+max(timeout/4, (end-c.s.now)/2))
+	}
+	return min(at, max(c.s.now+wait+timeout/4, end-timeout))
 }
 
 // backOff puts the next request off: longer with each failure, and a little
