@@ -89,5 +89,5 @@ func complain(log *slog.Logger, message string, c *complaint, f fault, err error
 	if f.advice != "" {
 		attrs = append(attrs, slog.String("advice", f.advice))
 	}
-	log.Warn(message, attrs...)
+	log.Warn(message, attrs...) //nolint:sloglint // those of the callers are constants
 }
