@@ -45,7 +45,8 @@ const (
 // value means the default that its comment states.
 type Config struct {
 	// Coordinators are base URLs such as "http://127.0.0.1:8080". One is enough;
-	// with several, the next one is asked when one cannot be reached. A path in
+	// with several, the next one is asked when one does not answer, or says that it
+	// can do nothing now, and two silent ones in a row end no lease. A path in
 	// the URL replaces the coordinator's default base path, /coord/v1.
 	Coordinators []string
 	// Credentials are presented to the coordinator, which asks for the role
