@@ -13,12 +13,14 @@ import (
 const SchemaVersion = 2
 
 // record is the stored form: the ledger in columns, epochs as differences to a
-// base, since ten thousand times thirteen digits would be most of it. What stands
-// before and behind the columns is apart, so that encode can write them itself.
+// base, since ten thousand times thirteen digits would be most of it. What is short
+// is apart, at both ends, so that encode can write the rest itself.
 type record struct {
 	head
+	Lives  []life        `json:"lives"`
 	Ledger columns       `json:"ledger"`
 	Target column[int32] `json:"target"`
+	Ended  []tombstone   `json:"ended"`
 	tail
 }
 
@@ -35,11 +37,9 @@ type head struct {
 	ShardCount      int            `json:"shardCount"`
 	StreamVersion   int64          `json:"streamVersion"`
 	Timings         timings        `json:"timings"`
-	Lives           []life         `json:"lives"`
 }
 
 type tail struct {
-	Ended        []tombstone    `json:"ended"`
 	PromisedMs   int64          `json:"promisedLeaseMs,omitempty"`
 	TimingsEpoch protocol.Epoch `json:"timingsEpoch,omitempty"`
 	Instance     string         `json:"instance,omitempty"`
@@ -108,12 +108,12 @@ func Encode(s *State) ([]byte, error) {
 			Timings: timings{
 				s.Timings.HeartbeatInterval.Milliseconds(), s.Timings.Lease.Milliseconds(), s.Timings.RebalanceTimeout.Milliseconds(),
 			},
-			Lives: make([]life, len(s.Lives)),
 		},
+		Lives:  make([]life, len(s.Lives)),
 		Ledger: columns{Base: lowest(s) - 1, Holder: s.Ledger.Holder, Grant: make([]protocol.Epoch, len(s.Ledger.Grant)), Revoke: [][2]int64{}},
 		Target: s.Target,
+		Ended:  make([]tombstone, len(s.Ended)),
 		tail: tail{
-			Ended:      make([]tombstone, len(s.Ended)),
 			PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance,
 		},
 	}

@@ -1,14 +1,13 @@
 package group
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 )
 
-// The long columns of a record are written and read by hand: by reflection they
-// would take most of the time of a save, and of a load after another coordinator's
-// save.
+// The long columns of a record are written and read by hand, and the lists of lives
+// are written by hand: by reflection they would take most of the time of a save, and
+// of a load after another coordinator's save.
 
 // number is an element of a column.
 type number interface{ ~int32 | ~int64 }
@@ -64,33 +63,4 @@ func appendColumn[T number](b []byte, c []T) []byte {
 		b = strconv.AppendInt(b, int64(x), 10)
 	}
 	return append(b, ']')
-}
-
-// encode writes what json.Marshal makes of the record.
-func (r *record) encode() ([]byte, error) {
-	head, err := json.Marshal(r.head)
-	if err != nil {
-		return nil, err
-	}
-	tail, err := json.Marshal(r.tail)
-	if err != nil {
-		return nil, err
-	}
-	const digits = 6 // of a holder, a target, and a grant less the base, about
-	b := make([]byte, 0, len(head)+len(tail)+3*digits*len(r.Target)+256)
-	b = append(b, head[:len(head)-1]...)
-	b = append(b, `,"ledger":{"base":`...)
-	b = strconv.AppendInt(b, int64(r.Ledger.Base), 10)
-	b = appendColumn(append(b, `,"holder":`...), r.Ledger.Holder)
-	b = appendColumn(append(b, `,"grant":`...), r.Ledger.Grant)
-	b = append(b, `,"revoke":[`...)
-	for i, v := range r.Ledger.Revoke {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendColumn(b, v[:])
-	}
-	b = appendColumn(append(b, `]},"target":`...), r.Target)
-	b = append(b, ',')
-	return append(b, tail[1:]...), nil
 }

@@ -16,18 +16,23 @@ func TestEncodeIsWhatTheLibraryMakes(t *testing.T) {
 	for name, r := range map[string]record{
 		"empty": {},
 		"no shards": {
-			head: head{StreamPrefix: "a", Lives: []life{}}, tail: tail{Ended: []tombstone{}},
+			head: head{StreamPrefix: "a"}, Lives: []life{}, Ended: []tombstone{},
 			Ledger: columns{Holder: column[int32]{}, Grant: column[protocol.Epoch]{}, Revoke: [][2]int64{}}, Target: column[int32]{},
 		},
 		"all of it": {
 			head: head{
 				SchemaVersion: SchemaVersion, StreamPrefix: `or"ders`, ConsumerGroup: "<b>", CreatedAt: at, UpdatedAt: at, Counter: 9, ShardCount: 3,
-				Lives: []life{{Member: "é", Incarnation: `"ledger":{`, State: "active", JoinedAt: at, Legacy: true}},
+			},
+			Lives: []life{
+				{Member: "é", Incarnation: `"ledger":{\\`, State: "active", JoinedAt: at, Legacy: true},
+				{Member: "m<&>\u2028\n", Name: "n", Incarnation: "i", State: "over", JoinEpoch: -1, Acked: 1, Epoch: math.MaxInt64, InSync: true, Doubtful: true},
+				{},
 			},
 			Ledger: columns{Base: 1 << 50, Holder: column[int32]{-1, 0, math.MaxInt32}, Grant: column[protocol.Epoch]{0, 1, math.MaxInt64}, Revoke: [][2]int64{{0, 5}, {2, -7}}},
 			Target: column[int32]{0, -1, math.MinInt32},
+			Ended:  []tombstone{{"m", "i", EndLeft, at}, {"\x7f", "\xff", EndExpired, at.Add(time.Nanosecond)}},
 			tail: tail{
-				Ended: []tombstone{{"m", "i", EndLeft, at}}, PromisedMs: 5, TimingsEpoch: 7, Instance: "x",
+				PromisedMs: 5, TimingsEpoch: 7, Instance: "x",
 				Ring: []saved{{1, "n"}}, Correction: &correction{Jump: 3, Reason: "r", OpenedAt: at},
 			},
 		},
@@ -42,6 +47,9 @@ func TestEncodeIsWhatTheLibraryMakes(t *testing.T) {
 				*c = column[int32]{}
 			}
 		}
+		if r.Lives == nil {
+			r.Lives, r.Ended = []life{}, []tombstone{}
+		}
 		if r.Ledger.Grant == nil {
 			r.Ledger.Grant, r.Ledger.Revoke = column[protocol.Epoch]{}, [][2]int64{}
 		}
@@ -51,6 +59,15 @@ func TestEncodeIsWhatTheLibraryMakes(t *testing.T) {
 		}
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+func TestEncodeRefusesAYearThatNobodyCanRead(t *testing.T) {
+	for _, year := range []int{-1, 10_000} {
+		r := record{Lives: []life{{JoinedAt: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)}}}
+		if _, err := r.encode(); err == nil {
+			t.Errorf("the year %d is written", year)
 		}
 	}
 }
