@@ -20,29 +20,33 @@ func TestEmptyMaster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, false)
 	cfg := redis.Config{Addrs: cluster.Addrs(), KeyPrefix: "P"}
 	stores := []*redis.Store{openStore(t, cfg), openStore(t, cfg)}
-	identity := func(s *redis.Store) (string, bool) {
+	identity := func(s *redis.Store) string {
 		t.Helper()
 		id, err := s.Identity(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return id.ID, id.Fresh
+		return id.ID
 	}
-	before, fresh := identity(stores[0])
-	if !fresh {
-		t.Error("an empty Cluster is not fresh")
-	}
+	before := identity(stores[0])
 	for i, server := range cluster.Masters {
 		if err := raw(t, server.URL()).FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		id, fresh := identity(stores[i%2])
-		if id == before || !fresh {
-			t.Errorf("master %d was emptied: id %s, fresh %t, it was %s before", i, id, fresh, before)
+		id := identity(stores[i%2])
+		if id == before {
+			t.Errorf("master %d was emptied: the id is still %s", i, id)
 		}
 		for _, s := range stores {
-			if again, fresh := identity(s); again != id || fresh {
-				t.Errorf("after master %d was emptied: id %s, fresh %t, want %s as told", i, again, fresh, id)
+			if again := identity(s); again != id {
+				t.Errorf("after master %d was emptied: id %s, want %s as told", i, again, id)
+			}
+		}
+		// Who knew the id before leaves that behind for the other.
+		for _, s := range []int{(i + 1) % 2, i % 2} {
+			told, err := stores[s].Identity(t.Context(), before)
+			if err != nil || told != (port.Identity{ID: id, Emptied: true}) {
+				t.Errorf("after master %d was emptied: %+v, %v, want %s of a store that was emptied", i, told, err, id)
 			}
 		}
 		before = id

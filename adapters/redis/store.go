@@ -218,12 +218,11 @@ func (s *Store) Identity(ctx context.Context, known string) (port.Identity, erro
 	if err != nil {
 		return port.Identity{}, failed("identify", "the metadata store", err)
 	}
-	answer := port.Identity{ID: id, Fresh: id == s.drawn, Emptied: emptied}
-	if answer.Fresh {
-		// Told once; another one is drawn if the store is emptied again.
+	if id == s.drawn {
+		// Another one is drawn if the store is emptied again.
 		s.drawn = rand.Text()
 	}
-	return answer, nil
+	return port.Identity{ID: id, Emptied: emptied}, nil
 }
 
 func (s *Store) storeID(drawn string) command.StoreID {

@@ -221,16 +221,13 @@ func (s *Store) Identity(ctx context.Context, known string) (port.Identity, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh := s.identity.ID == ""
-	if fresh {
+	if s.identity.ID == "" {
 		s.identity.ID = rand.Text()
 	}
 	if known != "" && known != s.identity.ID {
 		s.identity.Emptied = true
 	}
-	answer := s.identity
-	answer.Fresh = fresh
-	return answer, nil
+	return s.identity, nil
 }
 
 // Clear loses everything, the identity of the store included, as an operator

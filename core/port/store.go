@@ -171,9 +171,6 @@ type Identity struct {
 	// ID is drawn once. One that changes while the program runs means that everything
 	// was lost, or, in a store of several servers, what one of them held.
 	ID string
-	// Fresh is true when this store has drawn the id since it was opened and says so
-	// for the first time: then the store was empty, or was emptied.
-	Fresh bool
 	// Emptied says that the store was emptied before it got this id: somebody has
 	// looked who knew an earlier one.
 	Emptied bool

@@ -26,9 +26,10 @@ type losses struct {
 	emptied bool
 	// until is when the last lease from before the loss is over.
 	until time.Duration
-	// freshUntil is set for a store that was empty when this coordinator started:
-	// it may be a new one, or one that was emptied meanwhile. Members that speak of
-	// an earlier life are the evidence, kept in former until their leases are over.
+	// freshUntil is the end of the first lease time of this coordinator: the store that
+	// it found may have been emptied a moment before, and another coordinator may have
+	// been the first to find it so. Members that speak of an earlier life are the
+	// evidence, kept in former until their leases are over.
 	freshUntil time.Duration
 	former     map[port.GroupKey]time.Duration
 }
@@ -78,7 +79,7 @@ func (c *Coordinator) askIdentity(ctx context.Context) (lost bool, err error) {
 	switch {
 	case lost || told:
 		c.losses.until = now + c.cfg.Timings.Lease
-	case before == "" && found.Fresh:
+	case before == "":
 		c.losses.freshUntil = now + c.cfg.Timings.Lease
 	case now >= c.losses.freshUntil+c.cfg.Timings.Lease:
 		// The last of those that were noted is over.

@@ -133,6 +133,30 @@ func aCoordinatorThatStartsOnAnEmptiedStore(t *testing.T) {
 	}
 }
 
+// TestSeveralCoordinatorsThatStartOnAnEmptiedStore: the same for the one of them that
+// did not find the store empty any more.
+func TestSeveralCoordinatorsThatStartOnAnEmptiedStore(t *testing.T) {
+	synctest.Test(t, severalCoordinatorsThatStartOnAnEmptiedStore)
+}
+
+func severalCoordinatorsThatStartOnAnEmptiedStore(t *testing.T) {
+	store := memstore.New()
+	start(t, store, nil)
+	c := start(t, store, nil)
+	time.Sleep(50 * time.Millisecond)
+	former := &beat{id: "a", incarnation: "a1", last: protocol.HeartbeatResponse{MemberEpoch: 17, MetadataVersion: 17}}
+	if r := former.send(t, c); r.Status != protocol.StatusUnknownMember {
+		t.Fatalf("a: %s %s", r.Status, r.Reason)
+	}
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	b := &beat{id: "b", incarnation: "b1"}
+	if took := waitFor(t, c, b); took < fast.Lease-100*time.Millisecond {
+		t.Errorf("b has the shards after %s, a lease is %s", took, fast.Lease)
+	}
+}
+
 func TestANewStoreIsNotWaitedFor(t *testing.T) { synctest.Test(t, aNewStoreIsNotWaitedFor) }
 
 func aNewStoreIsNotWaitedFor(t *testing.T) {
