@@ -97,6 +97,9 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	only := os.Getenv("RSC_SCENARIO")
+	if only != "" && !slices.ContainsFunc(scenarios(), func(s scenario) bool { return s.id == only && (long() || !s.longOnly) }) {
+		t.Fatalf("RSC_SCENARIO: there is no scenario %q in this form, docs/faults.md has them", only)
+	}
 	all := new(table)
 	t.Run("on", func(t *testing.T) {
 		for _, s := range scenarios() {
