@@ -13,7 +13,9 @@ import (
 // for each state and only read.
 type View struct {
 	State *State
-	// keys are those of the lives, lives finds a life by its key.
+	// keys are those of the lives, lives finds a life by its key. A heartbeat finds
+	// both names of its life in the key: in a large group each of them would have to be
+	// fetched into the cache.
 	keys  []string
 	lives map[string]int32
 	// first maps a member to its oldest life, next a life to the following one
@@ -44,10 +46,11 @@ func NewView(s *State) *View {
 		v.keys[i] = l.Key()
 		v.lives[v.keys[i]] = int32(i)
 		v.next[i] = None
-		if later, another := v.first[l.Member]; another {
+		member := v.keys[i][:len(l.Member)]
+		if later, another := v.first[member]; another {
 			v.next[i] = later
 		}
-		v.first[l.Member] = int32(i)
+		v.first[member] = int32(i)
 	}
 	v.held = index(len(s.Lives), s.Ledger.Holder)
 	waiting := make([]int32, len(s.Target))
@@ -213,8 +216,9 @@ func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 	if !found || v.State.Correction != nil || q.MetadataVersion > v.State.MetadataVersion || q.ProtocolVersion != protocol.Version || q.MemberEpoch <= protocol.EpochJoin || len(q.RevokingShards) > 0 {
 		return Answer{}, false
 	}
-	l, s := &v.State.Lives[life], v.State
-	if !l.same(q) || q.MemberEpoch != l.Epoch || l.Acked != l.Epoch || (q.MemberName != "" && q.MemberName != l.Name) {
+	l, s, key := &v.State.Lives[life], v.State, v.keys[life]
+	same := l.Legacy == (q.Incarnation == "") && (l.Legacy || key[len(q.MemberID)+1:] == q.Incarnation)
+	if !same || q.MemberEpoch != l.Epoch || l.Acked != l.Epoch || (q.MemberName != "" && q.MemberName != l.Name) {
 		return Answer{}, false
 	}
 	held := v.held.of(life)
@@ -232,7 +236,7 @@ func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 			return Answer{}, false
 		}
 	}
-	return Answer{HeartbeatResponse: v.answer(q, life), Life: v.keys[life], Place: int(life) + 1}, true
+	return Answer{HeartbeatResponse: v.answer(q, life), Life: key, Place: int(life) + 1}, true
 }
 
 // Settled reports whether an answer tells its member nothing that the request

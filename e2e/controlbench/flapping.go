@@ -76,9 +76,10 @@ func (s *flappingStage) round(ctx context.Context, _ int) (measured, error) {
 	flaps := 0
 	making.Go(func() { errs[0] = s.live(noise) })
 	making.Go(func() { flaps, errs[1] = s.flap(noise) })
-	began := time.Now()
+	began, saves := time.Now(), s.c.store.saves.Load()
 	beside, err := s.listen(ctx, 2*s.b.sample)
 	took := time.Since(began)
+	saves = s.c.store.saves.Load() - saves
 	stop()
 	making.Wait()
 	if err := errors.Join(err, errs[0], errs[1]); err != nil {
@@ -86,7 +87,7 @@ func (s *flappingStage) round(ctx context.Context, _ int) (measured, error) {
 	}
 	return measured{
 		"p99": milliseconds(beside.Quantile(0.99)), "worst": milliseconds(beside.Max()), "p99 alone": milliseconds(alone.Quantile(0.99)),
-		"flaps": float64(flaps) / took.Seconds(),
+		"flaps": float64(flaps) / took.Seconds(), "saves for each": float64(saves) / float64(max(1, flaps)),
 	}, nil
 }
 

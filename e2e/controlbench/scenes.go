@@ -115,7 +115,7 @@ func scenes(s settings) []scene {
 		{
 			name: "flapping", open: openFlapping,
 			targets: []target{{what: "heartbeat p99 beside a flapping group of 10,000 × 1,000", figure: "p99", unit: millis, atMost: true, limit: 5}},
-			notes:   []note{{"flaps", perSecond}, {"worst", millis}, {"p99 alone", millis}},
+			notes:   []note{{"flaps", perSecond}, {"saves for each", unit{"", 1}}, {"worst", millis}, {"p99 alone", millis}},
 		},
 		{
 			name: "join storm", open: openStorm,
