@@ -109,6 +109,9 @@ func runWriters(t *testing.T, s *faultkit.Server, common plan, kill bool, fault 
 			Name: fmt.Sprintf("w%d", i), Out: filepath.Join(dir, fmt.Sprintf("w%d.jsonl", i)),
 			Seed: common.Seed + uint64(i), Pause: common.Pause, Workers: 3, Calls: 250, Keys: 4,
 		}
+		if kill && i == 0 {
+			p.Calls = 1 << 20 // it does not come to its end by itself
+		}
 		if s.Kind.Clustered {
 			p.Addrs = s.Addrs()
 		} else {
