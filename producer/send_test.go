@@ -335,8 +335,9 @@ func TestSendAfterALostReply(t *testing.T) {
 		cfg.RetryFor, cfg.PipelineMessages = time.Minute, 4
 		cfg.Linger = time.Second // pipelines of four
 	})
-	if got := firstOf(outcomes(t, send(t, p, message("k", "first")))); got != "ok" {
-		t.Fatal(got)
+	// By itself: nothing is on its way any more when the others are sent.
+	if _, err := p.Publish(t.Context(), message("k", "first")); err != nil {
+		t.Fatal(err)
 	}
 	proxy.LoseReply("NOMKSTREAM", 4)
 	futures := send(t, p, append(numbered(8, 2), message("k2", "8"))...)

@@ -72,7 +72,7 @@ var allMutants = []mutant{
 	{name: "reports are not heard", rule: rules.ReportIsNoticed, section: "4.7", shapes: []string{"failover"}, script: "engine: report"},
 	{name: "epochs do not jump", rule: rules.CorrectionJumps, section: "4.7", shapes: []string{"failchurn", "failover"}},
 	{name: "grants during a correction", rule: rules.CorrectionGrantsNothing, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: failover"},
-	{name: "answers during a correction carry the ledger", rule: rules.CorrectionKeepsOwned, section: "4.7", shapes: []string{"failchurn", "failover"}},
+	{name: "answers during a correction carry the ledger", rule: rules.CorrectionKeepsOwned, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: failover"},
 	{name: "unread shards keep their token", rule: rules.CorrectionRenewsTokens, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: unread_shard_gets_a_new_token"},
 	{name: "a correction does not wait for members", rule: rules.CorrectionWaitsSync, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: correction_waits_for_all"},
 	{name: "a correction does not wait a lease", rule: rules.CorrectionWaitsLease, section: "4.7", shapes: []string{"failchurn", "failover"}},

@@ -82,7 +82,7 @@ func TestASentinelMakesTheReplicaAMaster(t *testing.T) {
 	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: w.Name, SentinelAddrs: []string{w.Sentinel}, MaxRetries: -1})
 	t.Cleanup(func() { _ = c.Close() })
 	must(t, c.Set(ctx, "key", 1, 0).Err())
-	must(t, w.Master.Client.Wait(ctx, 1, patience).Err())
+	Eventually(t, patience, "the replica has it", func() bool { return w.Replica.Client.Get(ctx, "key").Val() == "1" })
 	w.KillMaster()
 	Eventually(t, patience, "the client finds the new master", func() bool { return c.Set(ctx, "other", 2, 0).Err() == nil })
 	if got := w.Replica.Client.Get(ctx, "key").Val(); got != "1" {
