@@ -124,6 +124,12 @@ func soak(t *testing.T, length time.Duration) ([]sample, *httpload.Result, int) 
 		}
 	}
 	load := <-fired
+	// Each of its connections has goroutines of its own until the coordinator has seen
+	// it close.
+	last := samples[len(samples)-1].openFiles
+	faultkit.Eventually(t, startTimeout, "the connections of the load are closed", func() bool {
+		return take(t, c.proc.PID(), 0).openFiles <= last-soakConnections
+	})
 	return samples, load, c.goroutines()
 }
 
