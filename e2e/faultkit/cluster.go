@@ -155,14 +155,25 @@ func (s *Server) Owner(key string) *Node {
 	return owner
 }
 
+// failoverPatience is when a replica is asked once more to take over: it gives up by
+// itself after 5 s if its master is busy.
+const failoverPatience = 6 * time.Second
+
 // Failover makes a replica take over from its master without losing anything,
 // as CLUSTER FAILOVER does.
 func (s *Server) Failover(master *Node) {
 	s.tb.Helper()
 	replica := s.Replica(master)
-	must(s.tb, replica.Client.Do(s.ctx(), "CLUSTER", "FAILOVER").Err())
+	var asked time.Time
 	Eventually(s.tb, wholeTimeout, "the replica has taken over", func() bool {
-		return replica.master(s.ctx()) && !master.master(s.ctx())
+		if replica.master(s.ctx()) {
+			return !master.master(s.ctx())
+		}
+		if time.Since(asked) > failoverPatience {
+			asked = time.Now()
+			must(s.tb, replica.Client.Do(s.ctx(), "CLUSTER", "FAILOVER").Err())
+		}
+		return false
 	})
 	s.AwaitWhole()
 }
