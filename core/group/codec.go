@@ -14,7 +14,7 @@ const SchemaVersion = 2
 
 // record is the stored form: the ledger in columns, epochs as differences to a
 // base, since ten thousand times thirteen digits would be most of it. What is short
-// is apart, at both ends, so that encode can write the rest itself.
+// is apart, at both ends, so that Encode can write the rest itself.
 type record struct {
 	head
 	Lives  []life        `json:"lives"`
@@ -95,59 +95,6 @@ type tombstone struct {
 }
 
 var lifeStates = [...]string{Active: "active", Leaving: "leaving", Over: "over"}
-
-// Encode writes the state as it is stored. The same state gives the same bytes.
-// Errors: protocol.ErrTooLarge above protocol.MaxAggregateBytes.
-func Encode(s *State) ([]byte, error) {
-	r := record{
-		head: head{
-			SchemaVersion: SchemaVersion, StreamPrefix: s.Stream, ConsumerGroup: s.Group,
-			CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
-			Counter: s.Counter, GroupEpoch: s.GroupEpoch, AssignmentEpoch: s.AssignmentEpoch,
-			MetadataVersion: s.MetadataVersion, ShardCount: s.ShardCount, StreamVersion: s.StreamVersion,
-			Timings: timings{
-				s.Timings.HeartbeatInterval.Milliseconds(), s.Timings.Lease.Milliseconds(), s.Timings.RebalanceTimeout.Milliseconds(),
-			},
-		},
-		Lives:  make([]life, len(s.Lives)),
-		Ledger: columns{Base: lowest(s) - 1, Holder: s.Ledger.Holder, Grant: make([]protocol.Epoch, len(s.Ledger.Grant)), Revoke: [][2]int64{}},
-		Target: s.Target,
-		Ended:  make([]tombstone, len(s.Ended)),
-		tail: tail{
-			PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance,
-		},
-	}
-	for _, w := range s.Ring {
-		r.Ring = append(r.Ring, saved(w))
-	}
-	if k := s.Correction; k != nil {
-		r.Correction = &correction{k.Jump, k.Reason, k.OpenedAt.UTC()}
-	}
-	for i := range s.Lives {
-		l := &s.Lives[i]
-		r.Lives[i] = life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.Doubtful, l.JoinedAt.UTC()}
-	}
-	for i, t := range s.Ended {
-		r.Ended[i] = tombstone{t.Member, t.Incarnation, t.Reason, t.At.UTC()}
-	}
-	for shard, g := range s.Ledger.Grant {
-		if g != 0 {
-			r.Ledger.Grant[shard] = g - r.Ledger.Base
-		}
-		if e := s.Ledger.Revoke[shard]; e != 0 {
-			r.Ledger.Revoke = append(r.Ledger.Revoke, [2]int64{int64(shard), int64(e - r.Ledger.Base)})
-		}
-	}
-	body, err := r.encode()
-	if err != nil {
-		return nil, fmt.Errorf("encode group %s/%s: %w", s.Stream, s.Group, err)
-	}
-	if len(body) > protocol.MaxAggregateBytes {
-		return nil, protocol.ErrTooLarge.With("the state of group %s/%s is %d bytes long, at most %d are allowed: use fewer shards or members",
-			s.Stream, s.Group, len(body), protocol.MaxAggregateBytes)
-	}
-	return body, nil
-}
 
 // lowest is the smallest epoch in the ledger, or the counter.
 func lowest(s *State) protocol.Epoch {

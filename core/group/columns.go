@@ -54,11 +54,15 @@ func (c *column[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func appendColumn[T number](b []byte, c []T) []byte {
+// appendColumn appends numbers, those that are not 0 less a base.
+func appendColumn[T number](b []byte, c []T, base T) []byte {
 	b = append(b, '[')
 	for i, x := range c {
 		if i > 0 {
 			b = append(b, ',')
+		}
+		if x != 0 {
+			x -= base
 		}
 		b = strconv.AppendInt(b, int64(x), 10)
 	}

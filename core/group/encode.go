@@ -5,36 +5,73 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// encode writes what json.Marshal makes of the record.
-func (r *record) encode() ([]byte, error) {
-	head, err := json.Marshal(r.head)
+// Encode writes the state as it is stored. The same state gives the same bytes:
+// those that encoding/json makes of the record.
+// Errors: protocol.ErrTooLarge above protocol.MaxAggregateBytes.
+func Encode(s *State) ([]byte, error) {
+	body, err := s.encode()
+	if err != nil {
+		return nil, fmt.Errorf("encode group %s/%s: %w", s.Stream, s.Group, err)
+	}
+	if len(body) > protocol.MaxAggregateBytes {
+		return nil, protocol.ErrTooLarge.With("the state of group %s/%s is %d bytes long, at most %d are allowed: use fewer shards or members",
+			s.Stream, s.Group, len(body), protocol.MaxAggregateBytes)
+	}
+	return body, nil
+}
+
+func (s *State) encode() ([]byte, error) {
+	first, err := json.Marshal(head{
+		SchemaVersion: SchemaVersion, StreamPrefix: s.Stream, ConsumerGroup: s.Group,
+		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Counter: s.Counter, GroupEpoch: s.GroupEpoch, AssignmentEpoch: s.AssignmentEpoch,
+		MetadataVersion: s.MetadataVersion, ShardCount: s.ShardCount, StreamVersion: s.StreamVersion,
+		Timings: timings{
+			s.Timings.HeartbeatInterval.Milliseconds(), s.Timings.Lease.Milliseconds(), s.Timings.RebalanceTimeout.Milliseconds(),
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	tail, err := json.Marshal(r.tail)
+	last, err := json.Marshal(s.tail())
 	if err != nil {
 		return nil, err
 	}
-	w := writer{b: make([]byte, 0, r.size(len(head)+len(tail)))}
-	w.b = append(w.b, head[:len(head)-1]...)
-	w.lives(r.Lives)
-	w.ledger(&r.Ledger)
-	w.b = appendColumn(append(w.b, `,"target":`...), r.Target)
-	w.tombstones(r.Ended)
-	if len(tail) > len("{}") {
-		w.b = append(append(w.b, ','), tail[1:]...)
+	w := writer{b: make([]byte, 0, s.size(len(first)+len(last)))}
+	w.b = append(w.b, first[:len(first)-1]...)
+	w.lives(s.Lives)
+	w.ledger(s)
+	w.b = appendColumn(append(w.b, `,"target":`...), s.Target, 0)
+	w.tombstones(s.Ended)
+	if len(last) > len("{}") {
+		w.b = append(append(w.b, ','), last[1:]...)
 	} else {
 		w.b = append(w.b, '}')
 	}
 	return w.b, w.err
 }
 
+func (s *State) tail() tail {
+	t := tail{PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance}
+	for _, w := range s.Ring {
+		t.Ring = append(t.Ring, saved(w))
+	}
+	if k := s.Correction; k != nil {
+		t.Correction = &correction{k.Jump, k.Reason, k.OpenedAt.UTC()}
+	}
+	return t
+}
+
 // size is about how long the record will be, with so many bytes at its ends.
-func (r *record) size(ends int) int {
-	const row, life, tombstone, rest = 18, 224, 128, 128
-	return ends + row*len(r.Target) + life*len(r.Lives) + tombstone*len(r.Ended) + rest
+func (s *State) size(ends int) int {
+	const life, tombstone, rest = 200, 128, 128
+	// A holder, a target, and a grant less the base.
+	row := 2*(len(strconv.Itoa(len(s.Lives)))+1) + len(strconv.Itoa(int(s.Counter-lowest(s)+1))) + 1
+	return ends + row*len(s.Target) + life*len(s.Lives) + tombstone*len(s.Ended) + rest
 }
 
 // writer appends JSON to b. err is the first thing that went wrong.
@@ -43,7 +80,7 @@ type writer struct {
 	err error
 }
 
-func (w *writer) lives(all []life) {
+func (w *writer) lives(all []Life) {
 	w.b = append(w.b, `,"lives":[`...)
 	for i := range all {
 		l := &all[i]
@@ -54,31 +91,38 @@ func (w *writer) lives(all []life) {
 		}
 		w.text(`,"incarnation":`, l.Incarnation)
 		w.flag(`,"legacy":true`, l.Legacy)
-		w.text(`,"state":`, l.State)
+		w.text(`,"state":`, lifeStates[l.State])
 		w.number(`,"joinEpoch":`, int64(l.JoinEpoch))
 		w.number(`,"acked":`, int64(l.Acked))
 		w.number(`,"epoch":`, int64(l.Epoch))
 		w.flag(`,"inSync":true`, l.InSync)
 		w.flag(`,"doubtful":true`, l.Doubtful)
-		w.time(`,"joinedAt":`, l.JoinedAt)
+		w.time(`,"joinedAt":`, l.JoinedAt.UTC())
 		w.b = append(w.b, '}')
 	}
 	w.b = append(w.b, ']')
 }
 
-func (w *writer) ledger(c *columns) {
-	w.number(`,"ledger":{"base":`, int64(c.Base))
-	w.b = appendColumn(append(w.b, `,"holder":`...), c.Holder)
-	w.b = appendColumn(append(w.b, `,"grant":`...), c.Grant)
+func (w *writer) ledger(s *State) {
+	base := lowest(s) - 1
+	w.number(`,"ledger":{"base":`, int64(base))
+	w.b = appendColumn(append(w.b, `,"holder":`...), s.Ledger.Holder, 0)
+	w.b = appendColumn(append(w.b, `,"grant":`...), s.Ledger.Grant, base)
 	w.b = append(w.b, `,"revoke":[`...)
-	for i, v := range c.Revoke {
-		w.comma(i)
-		w.b = appendColumn(w.b, v[:])
+	n := 0
+	for shard, e := range s.Ledger.Revoke {
+		if e != 0 {
+			w.comma(n)
+			n++
+			w.number("[", int64(shard))
+			w.number(",", int64(e-base))
+			w.b = append(w.b, ']')
+		}
 	}
 	w.b = append(w.b, "]}"...)
 }
 
-func (w *writer) tombstones(all []tombstone) {
+func (w *writer) tombstones(all []Tombstone) {
 	w.b = append(w.b, `,"ended":[`...)
 	for i := range all {
 		t := &all[i]
@@ -86,7 +130,7 @@ func (w *writer) tombstones(all []tombstone) {
 		w.text(`{"member":`, t.Member)
 		w.text(`,"incarnation":`, t.Incarnation)
 		w.text(`,"reason":`, string(t.Reason))
-		w.time(`,"at":`, t.At)
+		w.time(`,"at":`, t.At.UTC())
 		w.b = append(w.b, '}')
 	}
 	w.b = append(w.b, ']')
