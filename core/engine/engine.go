@@ -122,7 +122,8 @@ type reported struct {
 	cycle uint64
 	// at is the time of the last report; written is false before the first.
 	at time.Duration
-	// epoch is the member's then, steady whether it owned what it was to own in it.
+	// In epoch, if steady is set, the member owned what it was to own, and that is what
+	// the last report says.
 	epoch           protocol.Epoch
 	written, steady bool
 	capacity        protocol.Capacity

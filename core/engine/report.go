@@ -27,17 +27,29 @@ type MemberReport struct {
 const maxRowText = 1024
 
 // pause is how long a report need not be written again with what q says. With steady
-// it owns exactly what the ledger gives it, which has been the same since it has its
-// epoch.
+// it owns exactly what the ledger gives it.
 func (r *reported) pause(q *protocol.Heartbeat, steady bool) time.Duration {
-	same := steady && r.steady && q.MemberEpoch == r.epoch
 	switch {
-	case len(q.RevokingShards) > 0 || !same && !slices.Equal(r.owned, q.OwnedShards):
+	case len(q.RevokingShards) > 0 || !r.sameShards(q, steady):
 		return 0
 	case len(q.ShardProgress) > 0 || r.capacity != q.Capacity || r.version != q.MetadataVersion:
 		return reportEvery
 	}
 	return repeatEvery
+}
+
+// sameShards reports whether q owns what the last report says. A member that owns
+// what it is to own does so for as long as it keeps its epoch, so its shards are
+// compared once.
+func (r *reported) sameShards(q *protocol.Heartbeat, steady bool) bool {
+	if steady && r.steady && r.epoch == q.MemberEpoch {
+		return true
+	}
+	same := slices.Equal(r.owned, q.OwnedShards)
+	if same && steady {
+		r.epoch, r.steady = q.MemberEpoch, true
+	}
+	return same
 }
 
 // encodeReport writes the report of a heartbeat for a stream with so many

@@ -13,10 +13,9 @@ import (
 // for each state and only read.
 type View struct {
 	State *State
-	// keys are those of the lives, lives finds a life by its key. A heartbeat finds
-	// both names of its life in the key: in a large group each of them would have to be
-	// fetched into the cache.
-	keys  []string
+	// briefs are those of the lives, in their order.
+	briefs []brief
+	// lives finds a life by its key.
 	lives map[string]int32
 	// first maps a member to its oldest life, next a life to the following one
 	// of the same member, or None.
@@ -30,6 +29,21 @@ type View struct {
 	trusting bool
 }
 
+// brief is all that a heartbeat which changes nothing is compared with, in one place:
+// in a large group whatever lies elsewhere would have to be fetched into the cache.
+type brief struct {
+	// key is that of the life; it begins with the member's name and ends with the
+	// incarnation's.
+	key          string
+	epoch, acked protocol.Epoch
+	// from and to are where the life's shards lie in held.list.
+	from, to int32
+	state    LifeState
+	legacy   bool
+	// busy is true while something is to be handed over from or to the life.
+	busy bool
+}
+
 type byLife struct {
 	start []int32
 	list  []int32
@@ -40,13 +54,15 @@ func (b byLife) of(life int32) []int32 { return b.list[b.start[life]:b.start[lif
 // NewView indexes a state.
 func NewView(s *State) *View {
 	n := len(s.Lives)
-	v := &View{State: s, keys: make([]string, n), lives: make(map[string]int32, n), first: make(map[string]int32, n), next: make([]int32, n)}
+	v := &View{State: s, briefs: make([]brief, n), lives: make(map[string]int32, n), first: make(map[string]int32, n), next: make([]int32, n)}
 	for i := range slices.Backward(s.Lives) {
 		l := &s.Lives[i]
-		v.keys[i] = l.Key()
-		v.lives[v.keys[i]] = int32(i)
+		key := l.Key()
+		v.briefs[i] = brief{key: key, epoch: l.Epoch, acked: l.Acked, state: l.State, legacy: l.Legacy}
+		v.lives[key] = int32(i)
 		v.next[i] = None
-		member := v.keys[i][:len(l.Member)]
+		// The same bytes as in the key, so that a look-up fetches them once.
+		member := key[:len(l.Member)]
 		if later, another := v.first[member]; another {
 			v.next[i] = later
 		}
@@ -61,6 +77,16 @@ func NewView(s *State) *View {
 		}
 	}
 	v.pending = index(len(s.Lives), waiting)
+	for i := range v.briefs {
+		b := &v.briefs[i]
+		b.from, b.to = v.held.start[i], v.held.start[i+1]
+		b.busy = len(v.pending.of(int32(i))) > 0
+	}
+	for shard, e := range s.Ledger.Revoke {
+		if holder := s.Ledger.Holder[shard]; e != 0 && holder != None {
+			v.briefs[holder].busy = true
+		}
+	}
 	return v
 }
 
@@ -98,7 +124,7 @@ func (v *View) Life(key string) (*Life, bool) {
 }
 
 // Key returns the key of the life at a place of State.Lives.
-func (v *View) Key(place int) string { return v.keys[place] }
+func (v *View) Key(place int) string { return v.briefs[place].key }
 
 // livesOf walks over the lives of a member, in the order of their joining.
 func (v *View) livesOf(member string) iter.Seq[int32] {
@@ -113,7 +139,7 @@ func (v *View) livesOf(member string) iter.Seq[int32] {
 // active finds the life that is the member now.
 func (v *View) active(member string) (int32, bool) {
 	for i := range v.livesOf(member) {
-		if v.State.Lives[i].State == Active {
+		if v.briefs[i].state == Active {
 			return i, true
 		}
 	}
@@ -213,21 +239,22 @@ func stamp(r *protocol.HeartbeatResponse, s *State) {
 // at the revision of this state.
 func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 	life, found := v.active(q.MemberID)
-	if !found || v.State.Correction != nil || q.MetadataVersion > v.State.MetadataVersion || q.ProtocolVersion != protocol.Version || q.MemberEpoch <= protocol.EpochJoin || len(q.RevokingShards) > 0 {
+	s := v.State
+	if !found || s.Correction != nil || q.MetadataVersion > s.MetadataVersion || q.ProtocolVersion != protocol.Version || q.MemberEpoch <= protocol.EpochJoin || len(q.RevokingShards) > 0 {
 		return Answer{}, false
 	}
-	l, s, key := &v.State.Lives[life], v.State, v.keys[life]
-	same := l.Legacy == (q.Incarnation == "") && (l.Legacy || key[len(q.MemberID)+1:] == q.Incarnation)
-	if !same || q.MemberEpoch != l.Epoch || l.Acked != l.Epoch || (q.MemberName != "" && q.MemberName != l.Name) {
+	b := &v.briefs[life]
+	same := b.legacy == (q.Incarnation == "") && (b.legacy || b.key[len(q.MemberID)+1:] == q.Incarnation)
+	if !same || b.busy || q.MemberEpoch != b.epoch || b.acked != b.epoch || (q.MemberName != "" && q.MemberName != s.Lives[life].Name) {
 		return Answer{}, false
 	}
-	held := v.held.of(life)
-	if len(held) != len(q.OwnedShards) || len(v.pending.of(life)) > 0 {
+	held := v.held.list[b.from:b.to]
+	if len(held) != len(q.OwnedShards) {
 		return Answer{}, false
 	}
 	for i, shard := range held {
 		// Clients list their shards in order; one that does not takes the long way.
-		if s.Ledger.Revoke[shard] != 0 || q.OwnedShards[i] != protocol.ShardIndex(shard) {
+		if q.OwnedShards[i] != protocol.ShardIndex(shard) {
 			return Answer{}, false
 		}
 	}
@@ -236,7 +263,13 @@ func (v *View) Steady(q *protocol.Heartbeat) (a Answer, ok bool) {
 			return Answer{}, false
 		}
 	}
-	return Answer{HeartbeatResponse: v.answer(q, life), Life: key, Place: int(life) + 1}, true
+	r := protocol.NewHeartbeatResponse(q, protocol.StatusOK, "", s.Timings)
+	stamp(&r, s)
+	r.Assignment.AssignedShards = make([]protocol.AssignedShard, len(held))
+	for i, shard := range held {
+		r.Assignment.AssignedShards[i] = protocol.AssignedShard{Shard: protocol.ShardIndex(shard), Epoch: s.Ledger.Grant[shard]}
+	}
+	return Answer{HeartbeatResponse: r, Life: b.key, Place: int(life) + 1}, true
 }
 
 // Settled reports whether an answer tells its member nothing that the request
@@ -310,7 +343,7 @@ func (v *View) Revocations() map[Revocation]int {
 	pending := map[Revocation]int{}
 	for shard, r := range v.State.Ledger.Revoke {
 		if r != 0 {
-			pending[Revocation{v.keys[v.State.Ledger.Holder[shard]], r}]++
+			pending[Revocation{v.briefs[v.State.Ledger.Holder[shard]].key, r}]++
 		}
 	}
 	return pending

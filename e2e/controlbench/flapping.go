@@ -101,8 +101,10 @@ func (s *flappingStage) listen(ctx context.Context, sample time.Duration) (*http
 	var mu sync.Mutex
 	var failed error
 	var wait sync.WaitGroup
-	for _, q := range s.quiet {
+	for i, q := range s.quiet {
 		wait.Go(func() {
+			// One after the other, as the heartbeats of members come.
+			time.Sleep(quietEvery * time.Duration(i) / time.Duration(len(s.quiet)))
 			tick := time.NewTicker(quietEvery)
 			defer tick.Stop()
 			for {
