@@ -33,11 +33,12 @@ func TestManyRecordsMeetTheSameTrouble(t *testing.T) {
 			b.addKeyed(0, fmt.Sprint(i))
 		}
 		eventually(t, "all are rejected", func() bool { return c.Stats().Failed == records })
-		b.isCheap(&book)
-		said := book.find("dead letters cannot be written")
-		if len(said) < 1 || !strings.Contains(said[0].attrs["advice"], stream+consumer.DeadLetterSuffix) {
+		eventually(t, "it is told", func() bool { return len(book.find("dead letters cannot be written")) > 0 })
+		said := book.find("dead letters cannot be written")[0]
+		if !strings.Contains(said.attrs["advice"], stream+consumer.DeadLetterSuffix) {
 			t.Errorf("the trouble is told as %v", said)
 		}
+		b.isCheap(&book)
 		b.do("DEL", stream+consumer.DeadLetterSuffix)
 		mended := time.Now()
 		eventually(t, "all are dead letters", func() bool { return b.pending() == 0 })
