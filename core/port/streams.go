@@ -15,6 +15,9 @@ type Provision struct {
 	Groups []string
 	// Start is where a consumer group begins that has to be created.
 	Start protocol.GroupStart
+	// Renew gives shards that exist another last generated id, a little higher, so that
+	// whoever means to remove what he saw before (see Shards.Retire) finds another.
+	Renew bool
 }
 
 // Streams is the Redis that holds the shards.
