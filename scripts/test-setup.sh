@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
 # Brings what the tests need onto this machine: a C compiler for the race
-# detector is only looked for; redis-server is installed where that is ours to
-# do (root on Debian and its kin). Tests start servers of their own on free
-# ports of 127.0.0.1, so an installed but stopped redis-server is enough. The
-# newer servers are fetched beside it, see fetch-servers.sh.
+# detector is only looked for; servers are installed where that is ours to do
+# (root on Debian and its kin). Tests start servers of their own on free ports of
+# 127.0.0.1, so an installed but stopped one is enough. The newer servers are
+# fetched beside it, see fetch-servers.sh.
 #
-# Without redis-server the tests that need it skip and say so; with CI=true
-# that is an error, here already.
+# Without a program the tests that need it skip and say so; with CI=true that is
+# an error, here already.
 set -euo pipefail
 
-packages=(redis-server redis-tools)
+# What is needed, and the package that has it.
+wanted=(
+  redis-server=redis-server
+  redis-cli=redis-tools
+  prometheus=prometheus
+  promtool=prometheus
+  haproxy=haproxy
+)
 
 # refuse explains what is missing. Only in CI does it end the run.
 refuse() {
@@ -18,7 +25,18 @@ refuse() {
     exit 1
   fi
   echo "test-setup: tests that need it will be skipped" >&2
-  exit 0
+}
+
+# missing sets what is not here: programs, and the packages that have them.
+missing() {
+  local one
+  programs=() packages=()
+  for one in "${wanted[@]}"; do
+    if ! command -v "${one%=*}" >/dev/null; then
+      programs+=("${one%=*}")
+      packages+=("${one#*=}")
+    fi
+  done
 }
 
 if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
@@ -26,22 +44,22 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
   exit 1
 fi
 
-scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+missing
+if [ ${#programs[@]} -eq 0 ]; then
+  : # all are here
+elif ! command -v apt-get >/dev/null; then
+  refuse "${programs[*]}: not in PATH, and there is no apt-get to install them with"
+elif [ "$(id -u)" -ne 0 ]; then
+  refuse "${programs[*]}: not in PATH, and only root may install them: sudo apt-get install --no-install-recommends ${packages[*]}"
+else
+  echo "test-setup: installing ${packages[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 "${packages[@]}" >/dev/null
+  missing
+  [ ${#programs[@]} -eq 0 ] || refuse "${programs[*]}: installed, but not in PATH"
+fi
 if command -v redis-server >/dev/null; then
   echo "test-setup: $(redis-server --version)"
-  exec "$scripts/fetch-servers.sh"
 fi
-if ! command -v apt-get >/dev/null; then
-  refuse "redis-server is not in PATH and there is no apt-get to install it with: install Redis 7 or later"
-fi
-if [ "$(id -u)" -ne 0 ]; then
-  refuse "redis-server is not in PATH and only root may install it: sudo apt-get install --no-install-recommends ${packages[*]}"
-fi
-
-echo "test-setup: installing ${packages[*]}"
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 "${packages[@]}" >/dev/null
-command -v redis-server >/dev/null || refuse "redis-server was installed but is not in PATH"
-echo "test-setup: $(redis-server --version)"
-exec "$scripts/fetch-servers.sh"
+exec "$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/fetch-servers.sh"
