@@ -91,7 +91,7 @@ func emptyMember(id, incarnation string, state protocol.MemberState) protocol.Me
 
 func (p *Picture) member(v *group.View, l *group.Life) protocol.Member {
 	key, t := l.Key(), p.State.Timings
-	m := emptyMember(l.Member, l.Incarnation, memberState(l.State))
+	m := emptyMember(l.Member, l.Incarnation, memberState(l))
 	m.MemberName, m.MemberEpoch, m.AckedEpoch = l.Name, l.Epoch, l.Acked
 	m.RebalanceTimeoutMs = t.RebalanceTimeout.Milliseconds()
 	if report, said := p.Reports[key]; said {
@@ -117,12 +117,14 @@ func (p *Picture) member(v *group.View, l *group.Life) protocol.Member {
 	return m
 }
 
-func memberState(s group.LifeState) protocol.MemberState {
-	switch s {
-	case group.Leaving:
+func memberState(l *group.Life) protocol.MemberState {
+	switch {
+	case l.State == group.Leaving:
 		return protocol.MemberLeaving
-	case group.Over:
+	case l.State == group.Over:
 		return protocol.MemberFenced
+	case l.Draining:
+		return protocol.MemberDraining
 	default:
 		return protocol.MemberActive
 	}

@@ -3,34 +3,75 @@ package group
 import (
 	"slices"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// Adopt takes over a larger shard count of the stream, at a version of its
-// record. A smaller one is not taken over: shards that are read must be drained
-// first.
+// Adopt takes over what the stream's record says of the shards: what was added is
+// given out, what is read no more is taken back. A record that is not newer than the
+// one that the group follows changes nothing.
 type Adopt struct {
-	ShardCount    int
+	ShardCount int
+	// ReadCount is how many are read, 0 for ShardCount; but for those that are Retired.
+	ReadCount int
+	Retired   spans.Set
+	// StreamVersion is that of the record; 0 for a stream that has none yet, and then
+	// the group only grows.
 	StreamVersion int64
 }
 
 func (Adopt) isCommand() {}
 
-// adopt adds shards that nobody holds yet.
+// ShardsAdopted: the group follows another record of its stream.
+type ShardsAdopted struct {
+	ShardCount, ReadCount int
+	StreamVersion         int64
+}
+
+func (ShardsAdopted) isEvent() {}
+
 func (c *change) adopt(cmd Adopt) {
-	if cmd.StreamVersion > c.s.StreamVersion {
-		c.s.StreamVersion = cmd.StreamVersion
-		c.changed = true
+	read := max(cmd.ReadCount, cmd.ShardCount)
+	first := cmd.StreamVersion == 0
+	switch {
+	case cmd.ShardCount < 0 || read > protocol.MaxShards:
+		return
+	case first && cmd.ShardCount <= c.s.ShardCount:
+		return
+	case !first && cmd.StreamVersion <= c.s.StreamVersion && c.on(rules.LayoutsDoNotGoBack):
+		return
 	}
-	more := cmd.ShardCount - c.s.ShardCount
-	if more <= 0 || cmd.ShardCount > protocol.MaxShards {
+	c.s.StreamVersion = max(c.s.StreamVersion, cmd.StreamVersion)
+	c.changed = true
+	if cmd.ShardCount == c.s.ShardCount && read == c.s.ReadCount && slices.Equal(cmd.Retired, c.s.Retired) {
+		return
+	}
+	c.s.ShardCount, c.s.ReadCount, c.s.Retired = cmd.ShardCount, read, cmd.Retired
+	c.emit(ShardsAdopted{cmd.ShardCount, read, c.s.StreamVersion})
+	if more := read - len(c.s.Target); more > 0 {
+		l := c.ledger()
+		l.Holder = append(l.Holder, slices.Repeat([]int32{None}, more)...)
+		l.Grant = append(l.Grant, make([]protocol.Epoch, more)...)
+		l.Revoke = append(l.Revoke, make([]protocol.Epoch, more)...)
+		c.s.Target = append(c.s.Target, slices.Repeat([]int32{None}, more)...)
+	}
+	c.membership = true
+}
+
+// cut drops the rows of shards that are read no more, once nobody may be reading them.
+func (c *change) cut() {
+	if !c.changed {
+		return
+	}
+	rows := len(c.s.Target)
+	for rows > c.s.ReadCount && (c.s.Ledger.Holder[rows-1] == None || !c.on(rules.RemovedIsHeld)) {
+		rows--
+	}
+	if rows == len(c.s.Target) {
 		return
 	}
 	l := c.ledger()
-	l.Holder = append(l.Holder, slices.Repeat([]int32{None}, more)...)
-	l.Grant = append(l.Grant, make([]protocol.Epoch, more)...)
-	l.Revoke = append(l.Revoke, make([]protocol.Epoch, more)...)
-	c.s.Target = append(c.s.Target, slices.Repeat([]int32{None}, more)...)
-	c.s.ShardCount = cmd.ShardCount
-	c.membership = true
+	l.Holder, l.Grant, l.Revoke = l.Holder[:rows:rows], l.Grant[:rows:rows], l.Revoke[:rows:rows]
+	c.s.Target = c.s.Target[:rows:rows]
 }

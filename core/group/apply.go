@@ -94,6 +94,7 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 	c := begin(&s, in)
 	c.run(cmd)
 	c.reconcile()
+	c.cut()
 	c.bury()
 	if !c.changed {
 		// Nothing was touched: the state that was given is the next one.
@@ -101,6 +102,7 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 		return s, Response{Answers: answers, View: view}, c.events, nil
 	}
 	c.s.UpdatedAt = in.Now
+	c.date()
 	if err := c.s.Check(); err != nil {
 		return s, Response{}, nil, err
 	}
@@ -201,6 +203,8 @@ func (c *change) run(cmd Command) {
 		c.adopt(cmd)
 	case Retime:
 		c.retime(cmd.Timings)
+	case Drain:
+		c.drain(cmd)
 	}
 }
 

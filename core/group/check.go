@@ -26,11 +26,15 @@ func broken(format string, args ...any) error {
 func (s *State) checkColumns() error {
 	n := len(s.Target)
 	switch {
-	case s.ShardCount < 0 || s.ShardCount > protocol.MaxShards:
-		return broken("the shard count is %d", s.ShardCount)
-	case n != s.ShardCount || len(s.Ledger.Holder) != n || len(s.Ledger.Grant) != n || len(s.Ledger.Revoke) != n:
+	case s.ShardCount < 0 || s.ReadCount < s.ShardCount || s.ReadCount > protocol.MaxShards:
+		return broken("%d shards are written to and %d are read", s.ShardCount, s.ReadCount)
+	case !s.Retired.Proper() || s.Retired.Within(s.ShardCount, s.ReadCount).Len() != s.Retired.Len():
+		return broken("shards %v are gone, of those from %d to %d", s.Retired, s.ShardCount, s.ReadCount)
+	case n < s.ReadCount || n > protocol.MaxShards || len(s.Ledger.Holder) != n || len(s.Ledger.Grant) != n || len(s.Ledger.Revoke) != n:
 		return broken("columns of %d, %d, %d and %d rows for %d shards",
-			n, len(s.Ledger.Holder), len(s.Ledger.Grant), len(s.Ledger.Revoke), s.ShardCount)
+			n, len(s.Ledger.Holder), len(s.Ledger.Grant), len(s.Ledger.Revoke), s.ReadCount)
+	case n > s.ReadCount && s.Ledger.Holder[n-1] == None:
+		return broken("a row for shard %d, which nobody reads", n-1)
 	case s.GroupEpoch > s.Counter || s.AssignmentEpoch != s.GroupEpoch:
 		return broken("group epoch %d, assignment epoch %d, counter %d", s.GroupEpoch, s.AssignmentEpoch, s.Counter)
 	}
@@ -65,7 +69,7 @@ func (s *State) checkLives() error {
 }
 
 func (s *State) checkLedger() error {
-	members := s.HasActive()
+	members := s.hasTakers()
 	for shard, h := range s.Ledger.Holder {
 		grant, revoke, target := s.Ledger.Grant[shard], s.Ledger.Revoke[shard], s.Target[shard]
 		switch {
@@ -76,10 +80,10 @@ func (s *State) checkLedger() error {
 		case h != None && !s.Lives[h].granted(grant, revoke):
 			return broken("shard %d was granted in epoch %d and revoked in %d to a life that was given epochs %d to %d",
 				shard, grant, revoke, s.Lives[h].JoinEpoch, s.Lives[h].Epoch)
-		case target < None || int(target) >= len(s.Lives) || (target == None) == members:
+		case target < None || int(target) >= len(s.Lives) || (target == None) == (members && !s.closed(shard)):
 			return broken("shard %d has no proper target", shard)
-		case target != None && s.Lives[target].State != Active:
-			return broken("shard %d is meant for member %q, which is not active", shard, s.Lives[target].Member)
+		case target != None && !s.Lives[target].takesShards():
+			return broken("shard %d is meant for member %q, which takes none", shard, s.Lives[target].Member)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -40,11 +41,16 @@ type head struct {
 }
 
 type tail struct {
+	// ReadCount is left out where it is ShardCount.
+	ReadCount    int            `json:"readShardCount,omitempty"`
+	Retired      spans.Set      `json:"retiredShards,omitempty"`
 	PromisedMs   int64          `json:"promisedLeaseMs,omitempty"`
 	TimingsEpoch protocol.Epoch `json:"timingsEpoch,omitempty"`
 	Instance     string         `json:"instance,omitempty"`
 	Ring         []saved        `json:"ring,omitempty"`
-	Correction   *correction    `json:"correction,omitempty"`
+	// Dates are pairs of epoch and milliseconds.
+	Dates      [][2]int64  `json:"dates,omitempty"`
+	Correction *correction `json:"correction,omitempty"`
 }
 
 type saved struct {
@@ -75,6 +81,7 @@ type life struct {
 	Epoch       protocol.Epoch `json:"epoch"`
 	InSync      bool           `json:"inSync,omitempty"`
 	Doubtful    bool           `json:"doubtful,omitempty"`
+	Draining    bool           `json:"draining,omitempty"`
 	JoinedAt    time.Time      `json:"joinedAt"`
 }
 
@@ -138,13 +145,14 @@ func Decode(body []byte) (State, error) {
 		return State{}, protocol.ErrCorrupt.With("the record of group %s/%s has schema version %d, this coordinator reads %d: use the release that wrote it",
 			r.StreamPrefix, r.ConsumerGroup, r.SchemaVersion, SchemaVersion)
 	}
-	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > maxLives || len(r.Ring) > RingSize {
+	if len(r.Ledger.Grant) > protocol.MaxShards || len(r.Lives) > maxLives || len(r.Ring) > RingSize || len(r.Dates) > maxDates {
 		return State{}, corrupt(&r, "has %d shards, %d members and remembers %d saves", len(r.Ledger.Grant), len(r.Lives), len(r.Ring))
 	}
 	s := State{
 		Stream: r.StreamPrefix, Group: r.ConsumerGroup, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Counter: r.Counter, GroupEpoch: r.GroupEpoch, AssignmentEpoch: r.AssignmentEpoch,
 		MetadataVersion: r.MetadataVersion, ShardCount: r.ShardCount, StreamVersion: r.StreamVersion,
+		ReadCount: r.ShardCount, Retired: r.Retired,
 		Timings: protocol.Timings{
 			HeartbeatInterval: time.Duration(r.Timings.HeartbeatIntervalMs) * time.Millisecond,
 			Lease:             time.Duration(r.Timings.MemberLeaseTTLMs) * time.Millisecond,
@@ -161,8 +169,14 @@ func Decode(body []byte) (State, error) {
 
 		Promised: time.Duration(r.PromisedMs) * time.Millisecond, TimingsEpoch: r.TimingsEpoch, Instance: r.Instance,
 	}
+	if r.ReadCount != 0 {
+		s.ReadCount = r.ReadCount
+	}
 	for _, w := range r.Ring {
 		s.Ring = append(s.Ring, Save(w))
+	}
+	for _, d := range r.Dates {
+		s.Dates = append(s.Dates, Date{protocol.Epoch(d[0]), d[1]})
 	}
 	if k := r.Correction; k != nil {
 		s.Correction = &Correction{k.Jump, k.Reason, k.OpenedAt}
@@ -172,7 +186,7 @@ func Decode(body []byte) (State, error) {
 		if state < 0 {
 			return State{}, corrupt(&r, "has member %q in the unknown state %q", l.Member, l.State)
 		}
-		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.Doubtful, l.JoinedAt}
+		s.Lives[i] = Life{l.Member, l.Name, l.Incarnation, l.Legacy, LifeState(state), l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.Doubtful, l.Draining, l.JoinedAt}
 	}
 	for i, t := range r.Ended {
 		s.Ended[i] = Tombstone(t)

@@ -25,7 +25,7 @@ func recordOf(t *testing.T, s *State) record {
 		Target: s.Target,
 	}
 	for _, l := range s.Lives {
-		r.Lives = append(r.Lives, life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.Doubtful, l.JoinedAt.UTC()})
+		r.Lives = append(r.Lives, life{l.Member, l.Name, l.Incarnation, l.Legacy, lifeStates[l.State], l.JoinEpoch, l.Acked, l.Epoch, l.InSync, l.Doubtful, l.Draining, l.JoinedAt.UTC()})
 	}
 	for _, x := range s.Ended {
 		r.Ended = append(r.Ended, tombstone{x.Member, x.Incarnation, x.Reason, x.At.UTC()})
@@ -50,7 +50,7 @@ func TestEncodeIsWhatTheLibraryMakes(t *testing.T) {
 		Stream: `or"ders`, Group: "<b>", CreatedAt: at, UpdatedAt: at, Counter: 1 << 50, ShardCount: 3, Promised: time.Second, TimingsEpoch: 7, Instance: "x",
 		Lives: []Life{
 			{Member: "é", Incarnation: `"ledger":{\\`, JoinedAt: at.In(time.FixedZone("", 3600)), Legacy: true},
-			{Member: "m<&>\u2028\n", Name: "n", Incarnation: "i", State: Over, JoinEpoch: -1, Acked: 1, Epoch: math.MaxInt64, InSync: true, Doubtful: true},
+			{Member: "m<&>\u2028\n", Name: "n", Incarnation: "i", State: Over, JoinEpoch: -1, Acked: 1, Epoch: math.MaxInt64, InSync: true, Doubtful: true, Draining: true},
 			{},
 		},
 		Ledger: Ledger{Holder: []int32{None, 0, math.MaxInt32}, Grant: []protocol.Epoch{0, 1 << 49, math.MaxInt64}, Revoke: []protocol.Epoch{5, 0, 1 << 51}},

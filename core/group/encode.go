@@ -56,9 +56,15 @@ func (s *State) encode() ([]byte, error) {
 }
 
 func (s *State) tail() tail {
-	t := tail{PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance}
+	t := tail{Retired: s.Retired, PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance}
+	if s.ReadCount != s.ShardCount {
+		t.ReadCount = s.ReadCount
+	}
 	for _, w := range s.Ring {
 		t.Ring = append(t.Ring, saved(w))
+	}
+	for _, d := range s.Dates {
+		t.Dates = append(t.Dates, [2]int64{int64(d.Epoch), d.Ms})
 	}
 	if k := s.Correction; k != nil {
 		t.Correction = &correction{k.Jump, k.Reason, k.OpenedAt.UTC()}
@@ -97,6 +103,7 @@ func (w *writer) lives(all []Life) {
 		w.number(`,"epoch":`, int64(l.Epoch))
 		w.flag(`,"inSync":true`, l.InSync)
 		w.flag(`,"doubtful":true`, l.Doubtful)
+		w.flag(`,"draining":true`, l.Draining)
 		w.time(`,"joinedAt":`, l.JoinedAt.UTC())
 		w.b = append(w.b, '}')
 	}

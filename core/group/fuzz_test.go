@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -133,7 +134,12 @@ func (z *commands) command(op byte, s *State) Command {
 	case 1:
 		return Correct{Seen: s.Counter + protocol.Epoch(z.next()), SeenVersion: s.MetadataVersion + int64(z.next()), Reason: "fuzz"}
 	case 2:
-		return Adopt{ShardCount: int(z.next()) % 12, StreamVersion: int64(z.next())}
+		a := Adopt{ShardCount: int(z.next()) % 12, StreamVersion: int64(z.next())}
+		a.ReadCount = a.ShardCount + int(a.StreamVersion)%3
+		if a.StreamVersion > 128 && a.ReadCount > a.ShardCount {
+			a.Retired = spans.Of(a.ReadCount - 1)
+		}
+		return a
 	case 3:
 		t := protocol.DefaultTimings()
 		t.Lease += time.Duration(int(z.next())%9-4) * time.Second

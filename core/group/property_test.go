@@ -40,7 +40,7 @@ func TestRandomSchedules(t *testing.T) {
 	// A schedule in which nothing happens proves nothing.
 	for _, what := range []string{
 		"answer lost", "duplicate", "joined", "left", "expired", "fenced by timeout", "replaced", "stopped", "rejoin waits",
-		"handed over", "batch", "old client joined", "old client left", "converged", "late request", "steady", "correction",
+		"handed over", "batch", "old client joined", "old client left", "converged", "late request", "steady", "correction", "drained", "removed, and held",
 	} {
 		if seen[what] == 0 && *seedFlag == 0 {
 			t.Errorf("no schedule has seen this happen: %s", what)
@@ -125,7 +125,7 @@ func newSchedule(seed uint64, off rules.Set, seen map[string]int) *schedule {
 	p := &schedule{rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, off: off, seen: seen, given: map[protocol.Epoch]string{}}
 	shards := p.rng.IntN(9)
 	p.state = New("orders", "billing", shards, 1, protocol.DefaultTimings(), dawn)
-	p.tokens = make([]grantOf, shards)
+	p.tokens = make([]grantOf, 16) // as many as there will ever be
 	return p
 }
 
@@ -178,14 +178,54 @@ func (p *schedule) step() {
 		}
 	case n < 97:
 		p.apply(Tick{}, p.expired(), nil)
-	case n < 99:
+	case n < 98:
 		p.apply(Tick{}, nil, p.overdue())
+	case n < 99 && p.chance(2):
+		p.drain()
+	case n < 99:
+		p.reshape()
 	case p.chance(2):
 		// Somebody thinks that the store went backwards. Nothing is lost here, so
 		// nobody may be the worse for it.
 		p.seen["correction"]++
 		p.note("a correction is opened")
 		p.apply(Correct{Seen: p.state.Counter + protocol.Epoch(p.rng.IntN(9)), SeenVersion: p.state.MetadataVersion, Reason: "chance"}, nil, nil)
+	}
+}
+
+// drain takes a member out of work, or puts it back.
+func (p *schedule) drain() {
+	c := p.anyProcess()
+	if c == nil {
+		return
+	}
+	cmd := Drain{Member: c.member, Undo: p.chance(2)}
+	p.note("drain %s, undo %v", cmd.Member, cmd.Undo)
+	was := p.state.GroupEpoch
+	p.apply(cmd, nil, nil)
+	if !cmd.Undo && p.state.GroupEpoch != was {
+		p.seen["drained"]++
+	}
+}
+
+// reshape changes which shards are read; now and then by an old record, which counts
+// for nothing.
+func (p *schedule) reshape() {
+	cmd := Adopt{ShardCount: p.rng.IntN(9), StreamVersion: p.state.StreamVersion + int64(p.rng.IntN(3))}
+	cmd.ReadCount = cmd.ShardCount + p.rng.IntN(4)
+	for shard := cmd.ShardCount; shard < cmd.ReadCount; shard++ {
+		if p.chance(2) {
+			cmd.Retired = cmd.Retired.With(shard)
+		}
+	}
+	p.note("other shards are read: %+v", cmd)
+	before := p.state
+	p.apply(cmd, nil, nil)
+	if cmd.StreamVersion == before.StreamVersion && p.state.ReadCount != before.ReadCount {
+		p.fail("a record that is not newer changes %d shards into %d", before.ReadCount, p.state.ReadCount)
+	}
+	if len(p.state.Target) > p.state.ReadCount {
+		p.seen["removed, and held"]++
 	}
 }
 
@@ -504,7 +544,7 @@ func (p *schedule) checkGrowth(before, next *State) {
 func (p *schedule) checkTarget(s *State) {
 	loads := map[int32]int{}
 	for i := range s.Lives {
-		if s.Lives[i].State == Active {
+		if s.Lives[i].State == Active && !s.Lives[i].Draining {
 			loads[int32(i)] = 0
 		}
 	}
@@ -512,6 +552,13 @@ func (p *schedule) checkTarget(s *State) {
 		return
 	}
 	for shard, to := range s.Target {
+		if s.closed(shard) {
+			h := s.Ledger.Holder[shard]
+			if to != None || h != None && s.Lives[h].State == Active && s.Ledger.Revoke[shard] == 0 {
+				p.fail("shard %d is read no more and meant for %d, held by %d", shard, to, h)
+			}
+			continue
+		}
 		if _, live := loads[to]; !live {
 			p.fail("shard %d is meant for nobody that lives", shard)
 		}
@@ -537,6 +584,9 @@ func (p *schedule) checkTarget(s *State) {
 // checkMoves: from a stable group, one join takes the fewest shards and one
 // departure takes none.
 func (p *schedule) checkMoves(stable bool, before *State, cmd Command, events []Event) {
+	if _, other := cmd.(Adopt); other {
+		return // fewer shards may have to be spread anew
+	}
 	if b, batch := cmd.(Batch); !stable || before.Correction != nil || (batch && len(b) > 1) {
 		return
 	}
@@ -545,14 +595,20 @@ func (p *schedule) checkMoves(stable bool, before *State, cmd Command, events []
 		switch e := e.(type) {
 		case MemberJoined:
 			joins++
+		case MemberDraining:
+			if e.Undone {
+				joins++ // the same as a join to whoever holds shards
+			} else {
+				ends++
+			}
 		case MemberEnded:
 			ends++
 		case MemberLeaving:
 			ends++
 		case TargetChanged:
 			want := 0
-			if joins == 1 && ends == 0 {
-				want = len(before.Target) / e.Members
+			if joins == 1 && ends == 0 && e.Members > 1 {
+				want = read(before) / e.Members
 			}
 			if e.Moves != want {
 				p.fail("%d joins and %d departures move %d shards among %d members, %d are enough", joins, ends, e.Moves, e.Members, want)
@@ -671,6 +727,11 @@ func (p *schedule) settle() {
 	if !slices.ContainsFunc(p.procs, func(c *process) bool { return c.phase != gone }) {
 		p.start()
 	}
+	for i := range p.state.Lives {
+		if p.state.Lives[i].Draining {
+			p.apply(Drain{Member: p.state.Lives[i].Member, Undo: true}, nil, nil)
+		}
+	}
 	p.expireAll()
 	// Whoever was fenced meanwhile needs a round to hear of it and one to join,
 	// and what an old client held then waits for a lease.
@@ -698,8 +759,8 @@ func (p *schedule) settle() {
 	q := fresh.next(p.id())
 	p.receive(fresh, q, &p.apply(Beat{q}, nil, nil)[0].HeartbeatResponse)
 	p.within(3, "a join")
-	if moved := p.moved(&old); moved != len(p.state.Target)/p.active() {
-		p.fail("a join moved %d shards, %d are enough", moved, len(p.state.Target)/p.active())
+	if moved, enough := p.moved(&old), read(&p.state)/p.active(); moved != enough {
+		p.fail("a join moved %d shards, %d are enough", moved, enough)
 	}
 	if p.active() < 2 {
 		return
@@ -730,13 +791,16 @@ func (p *schedule) expireAll() {
 	p.apply(Tick{}, expired, nil)
 }
 
-func (p *schedule) active() int { return len(p.state.activeByID()) }
+// read counts the shards that are read.
+func read(s *State) int { return s.ReadCount - s.Retired.Len() }
+
+func (p *schedule) active() int { return len(p.state.takersByID()) }
 
 // moved counts the shards that changed hands since a state.
 func (p *schedule) moved(old *State) int {
 	n := 0
 	for shard, h := range p.state.Ledger.Holder {
-		if old.Lives[old.Ledger.Holder[shard]].Key() != p.state.Lives[h].Key() {
+		if h != None && old.Lives[old.Ledger.Holder[shard]].Key() != p.state.Lives[h].Key() {
 			n++
 		}
 	}

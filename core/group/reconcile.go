@@ -47,7 +47,7 @@ func (c *change) grant(shard int, life int32) {
 
 // retarget computes a new target for the live members.
 func (c *change) retarget() {
-	live := c.s.activeByID()
+	live := c.s.takersByID()
 	rank := make([]int32, len(c.s.Lives))
 	for i := range rank {
 		rank[i] = assign.None
@@ -56,20 +56,23 @@ func (c *change) retarget() {
 		rank[life] = int32(i)
 	}
 	l := c.ledger()
-	held := make([]int32, len(c.s.Target))
-	previous := make([]int32, len(c.s.Target))
+	open := c.open()
+	held := make([]int32, len(open))
+	previous := make([]int32, len(open))
+	for i, shard := range open {
+		held[i] = rankOf(rank, l.Holder[shard])
+		previous[i] = rankOf(rank, c.heir(c.s.Target[shard]))
+	}
 	for shard := range c.s.Target {
-		held[shard] = rankOf(rank, l.Holder[shard])
-		previous[shard] = rankOf(rank, c.heir(c.s.Target[shard]))
+		c.s.Target[shard] = None
 	}
 	moves := 0
-	for shard, to := range assign.Plan(held, previous, len(live)) {
+	for i, to := range assign.Plan(held, previous, len(live)) {
 		if to == assign.None {
-			c.s.Target[shard] = None
 			continue
 		}
-		c.s.Target[shard] = live[to]
-		if held[shard] != assign.None && held[shard] != to {
+		c.s.Target[open[i]] = live[to]
+		if held[i] != assign.None && held[i] != to {
 			moves++
 		}
 	}
@@ -80,6 +83,17 @@ func (c *change) retarget() {
 	c.s.AssignmentEpoch = c.s.GroupEpoch
 	c.s.MetadataVersion = max(c.s.MetadataVersion+1, int64(c.s.GroupEpoch))
 	c.emit(TargetChanged{GroupEpoch: c.s.GroupEpoch, Members: len(live), Moves: moves})
+}
+
+// open lists the shards that are read.
+func (c *change) open() []int {
+	open := make([]int, 0, c.s.ReadCount)
+	for _, run := range c.s.Retired.Without(0, c.s.ReadCount) {
+		for shard := run.First; shard < run.End; shard++ {
+			open = append(open, shard)
+		}
+	}
+	return open
 }
 
 // heir is the life that a target goes over to, so that a new life of a member

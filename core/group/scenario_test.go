@@ -74,11 +74,21 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 	case "correct":
 		return w.apply(t, Input{}, Correct{Seen: w.base + protocol.Epoch(c.Int(t, "seen", 0)), Reason: "a story"})
 	case "adopt":
-		return w.apply(t, Input{}, Adopt{ShardCount: int(c.Int(t, "shards", 0)), StreamVersion: c.Int(t, "version", 0)})
+		cmd := Adopt{ShardCount: int(c.Int(t, "shards", 0)), ReadCount: int(c.Int(t, "read", 0)), StreamVersion: c.Int(t, "version", 0)}
+		for _, gone := range c.List("gone") {
+			shard, err := strconv.Atoi(gone)
+			if err != nil {
+				t.Fatalf("%s: %v", c.Pos, err)
+			}
+			cmd.Retired = cmd.Retired.With(shard)
+		}
+		return w.apply(t, Input{}, cmd)
 	case "retime":
 		timings := protocol.DefaultTimings()
 		timings.Lease = time.Duration(c.Int(t, "lease", 15)) * time.Second
 		return w.apply(t, Input{}, Retime{timings})
+	case "drain":
+		return w.apply(t, Input{}, Drain{Member: c.Str("m", ""), Undo: c.Has("undo")})
 	case "later":
 		// A lease time has passed: since the correction was opened, since the
 		// timings were changed.
@@ -316,6 +326,13 @@ func (w *world) event(e Event) string {
 		return fmt.Sprintf("correction with %s: %s", w.epoch(e.Jump), e.Reason)
 	case CorrectionEnded:
 		return "correction over"
+	case ShardsAdopted:
+		return fmt.Sprintf("%d shards are written and %d read, as of version %d", e.ShardCount, e.ReadCount, e.StreamVersion)
+	case MemberDraining:
+		if e.Undone {
+			return fmt.Sprintf("%s/%s is not drained any more", e.Member, e.Incarnation)
+		}
+		return fmt.Sprintf("%s/%s is drained", e.Member, e.Incarnation)
 	case TimingsChanged:
 		return fmt.Sprintf("lease %s is now %s", e.Before.Lease, e.Now.Lease)
 	}
@@ -378,6 +395,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		{rules.EndedStaysEnded, "an incarnation that ended stays ended", "ended_stays_ended"},
 		{rules.LeaverIsNotFenced, "a leaver is answered whatever it claims", "leaver_holds_what_it_drains"},
 		{rules.LegacyLeaveHolds, "an old client's leave frees only what it reports", "legacy_leave"},
+		{rules.LayoutsDoNotGoBack, "a group follows no older record", "shards_are_removed"},
+		{rules.RemovedIsHeld, "a removed shard is held until its holder lets go", "shards_are_removed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := "testdata/" + tc.file + ".txt"

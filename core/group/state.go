@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -31,9 +32,13 @@ type State struct {
 	AssignmentEpoch protocol.Epoch
 	// MetadataVersion rises with both.
 	MetadataVersion int64
-	// ShardCount is the adopted copy of the stream's, StreamVersion the version
-	// of the stream record that it was taken from.
+	// ShardCount is the adopted copy of the stream's: producers write to so many
+	// shards. ReadCount of them are read, but for those that are Retired; the columns
+	// may have more rows, of shards that are read no more and still held. StreamVersion
+	// is the version of the stream record that this was taken from.
 	ShardCount    int
+	ReadCount     int
+	Retired       spans.Set
 	StreamVersion int64
 	// Timings are what every coordinator and member of this group obeys.
 	Timings protocol.Timings
@@ -47,6 +52,8 @@ type State struct {
 	// store went backwards. They are set by whoever saves.
 	Instance string
 	Ring     []Save
+	// Dates tell when the last epochs were drawn, oldest first; for people.
+	Dates []Date
 	// Correction is open while the group makes sure, after the store went
 	// backwards, who reads what; nil otherwise.
 	Correction *Correction
@@ -148,6 +155,9 @@ type Life struct {
 	// was acknowledged: the answer was lost, or a second process has started. Its
 	// leave may be that of the first one, and frees nothing.
 	Doubtful bool
+	// Draining is true while an operator drains the member: it is answered and keeps
+	// its lease, but no shard is meant for it.
+	Draining bool
 	// JoinedAt is for people.
 	JoinedAt time.Time
 }
@@ -184,6 +194,7 @@ func New(stream, name string, shards int, streamVersion int64, t protocol.Timing
 		AssignmentEpoch: epoch,
 		MetadataVersion: int64(epoch),
 		ShardCount:      shards,
+		ReadCount:       shards,
 		StreamVersion:   streamVersion,
 		Timings:         t,
 		Ledger: Ledger{
@@ -192,6 +203,7 @@ func New(stream, name string, shards int, streamVersion int64, t protocol.Timing
 			Revoke: make([]protocol.Epoch, shards),
 		},
 		Target: make([]int32, shards),
+		Dates:  []Date{{epoch, now.UnixMilli()}},
 	}
 	for i := range s.Target {
 		s.Target[i], s.Ledger.Holder[i] = None, None
@@ -221,17 +233,28 @@ func (s *State) Summary() protocol.GroupState {
 	return protocol.GroupStable
 }
 
-// HasActive reports whether the group has a live member that gets shards.
+// closed reports a shard that is read no more.
+func (s *State) closed(shard int) bool { return shard >= s.ReadCount || s.Retired.Contains(shard) }
+
+// HasActive reports whether the group has a live member.
 func (s *State) HasActive() bool {
 	return slices.ContainsFunc(s.Lives, func(l Life) bool { return l.State == Active })
 }
 
-// activeByID returns the active lives in the order of their member ids, which
-// is the order that the assignor works in.
-func (s *State) activeByID() []int32 {
+// takesShards reports whether shards can be meant for the life.
+func (l *Life) takesShards() bool { return l.State == Active && !l.Draining }
+
+// hasTakers reports whether there is anybody that shards can be meant for.
+func (s *State) hasTakers() bool {
+	return slices.ContainsFunc(s.Lives, func(l Life) bool { return l.takesShards() })
+}
+
+// takersByID returns the lives that take shards in the order of their member ids,
+// which is the order that the assignor works in.
+func (s *State) takersByID() []int32 {
 	var live []int32
 	for i := range s.Lives {
-		if s.Lives[i].State == Active {
+		if s.Lives[i].takesShards() {
 			live = append(live, int32(i))
 		}
 	}

@@ -110,9 +110,11 @@ type Stream struct {
 	Groups           []string   `json:"groups"`
 	// Provisioned is false while streams or consumer groups are still to be
 	// created in Redis.
-	Provisioned bool      `json:"provisioned"`
-	CreatedAt   time.Time `json:"createdAt"`
-	UpdatedAt   time.Time `json:"updatedAt"`
+	Provisioned bool `json:"provisioned"`
+	// ActiveMigration is null while the shard count does not change.
+	ActiveMigration *Migration `json:"activeMigration"`
+	CreatedAt       time.Time  `json:"createdAt"`
+	UpdatedAt       time.Time  `json:"updatedAt"`
 }
 
 // StreamList answers GET /streams.
@@ -132,16 +134,6 @@ const (
 	// GroupStable: every shard is with its target and every member knows.
 	GroupStable GroupState = "STABLE"
 )
-
-// Migration describes a change of the shard count.
-type Migration struct {
-	ReshardingID   string    `json:"reshardingId"`
-	FromShardCount int       `json:"fromShardCount"`
-	ToShardCount   int       `json:"toShardCount"`
-	State          string    `json:"state"`
-	CreatedAt      time.Time `json:"createdAt"`
-	UpdatedAt      time.Time `json:"updatedAt"`
-}
 
 // Group describes a group.
 type Group struct {

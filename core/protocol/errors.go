@@ -47,12 +47,20 @@ var (
 	ErrGroupNotFound = &Error{Code: "GROUP_NOT_FOUND", Message: "no such group: create it, or let a member join a stream that allows it"}
 	// ErrStreamNotFound: the stream was never created, or was deleted.
 	ErrStreamNotFound = &Error{Code: "STREAM_NOT_FOUND", Message: "no such stream: create it first"}
+	// ErrMemberNotFound: the group has no such member now.
+	ErrMemberNotFound = &Error{Code: "MEMBER_NOT_FOUND", Message: "no such member in the group: it may have left, list the members"}
 	// ErrShardCountMismatch: a group was to be created with another shard count than its stream has.
 	ErrShardCountMismatch = &Error{Code: "SHARD_COUNT_MISMATCH", Message: "the shard count belongs to the stream: leave it out, or scale the stream"}
 	// ErrGroupHasMembers: delete of a group with live members, without force.
 	ErrGroupHasMembers = &Error{Code: "GROUP_HAS_ACTIVE_MEMBERS", Message: "the group has live members: stop them, or delete with force"}
 	// ErrStreamHasGroups: delete of a stream that still has groups.
 	ErrStreamHasGroups = &Error{Code: "STREAM_HAS_GROUPS", Message: "the stream has groups: delete them first"}
+	// ErrMigrationActive: the shard count is being changed already.
+	ErrMigrationActive = &Error{Code: "ACTIVE_MIGRATION_EXISTS", Message: "the shard count is being changed already: wait for it, or roll it back"}
+	// ErrMigrationNotFound: there is, or is remembered, no change of the shard count of that id.
+	ErrMigrationNotFound = &Error{Code: "MIGRATION_NOT_FOUND", Message: "no such migration"}
+	// ErrRollbackNotAllowed: the change has gone too far, or another one came after it.
+	ErrRollbackNotAllowed = &Error{Code: "ROLLBACK_NOT_ALLOWED", Message: "the migration is done: scale the stream instead"}
 	// ErrLimit: something would grow beyond its limit; the message names it.
 	ErrLimit = &Error{Code: "LIMIT_EXCEEDED", Message: "a limit would be exceeded"}
 	// ErrConflict: the record changed again and again while it was to be written.
@@ -61,6 +69,9 @@ var (
 	ErrStoreUnavailable = &Error{Code: "STORE_UNAVAILABLE", Message: "the metadata store cannot be reached: repeat the request", Retryable: true}
 	// ErrRedisNotConfigured: streams are to be provisioned and no Redis is configured.
 	ErrRedisNotConfigured = &Error{Code: "REDIS_NOT_CONFIGURED", Message: "no Redis is configured: set coordinator.redis.url, or switch coordinator.streams.provisioning-enabled off"}
+	// ErrRedisUnavailable: the Redis that holds the streams does not answer, or not for
+	// every shard.
+	ErrRedisUnavailable = &Error{Code: "REDIS_UNAVAILABLE", Message: "the Redis that holds the streams does not answer for every shard: repeat the request, the coordinator's log says what is wrong", Retryable: true}
 	// ErrProvisioning: a stream or consumer group could not be created in Redis.
 	ErrProvisioning = &Error{Code: "REDIS_STREAM_PROVISIONING_FAILED", Message: "a stream could not be created in Redis", Retryable: true}
 	// ErrMutexUnavailable: the group's mutex was not obtained in time.
@@ -75,6 +86,8 @@ var (
 	ErrUnauthorized = &Error{Code: "UNAUTHORIZED", Message: "credentials are missing or wrong"}
 	// ErrForbidden: the user lacks the role.
 	ErrForbidden = &Error{Code: "FORBIDDEN", Message: "the user lacks the role that this call needs"}
+	// ErrRateLimit: requests come too fast; the answer says when to come again.
+	ErrRateLimit = &Error{Code: "RATE_LIMIT_EXCEEDED", Message: "requests come too fast: wait", Retryable: true}
 )
 
 // complaints collects what is wrong with one value, in the order found.

@@ -16,6 +16,7 @@ import (
 var sentinels = map[string]*Error{
 	"ErrInvalidRequest": ErrInvalidRequest, "ErrGroupExists": ErrGroupExists, "ErrStreamExists": ErrStreamExists, "ErrGroupNotFound": ErrGroupNotFound,
 	"ErrStreamNotFound": ErrStreamNotFound, "ErrShardCountMismatch": ErrShardCountMismatch, "ErrGroupHasMembers": ErrGroupHasMembers,
+	"ErrMigrationActive": ErrMigrationActive, "ErrMigrationNotFound": ErrMigrationNotFound, "ErrRollbackNotAllowed": ErrRollbackNotAllowed,
 	"ErrStreamHasGroups": ErrStreamHasGroups, "ErrLimit": ErrLimit, "ErrConflict": ErrConflict, "ErrStoreUnavailable": ErrStoreUnavailable,
 	"ErrRedisNotConfigured": ErrRedisNotConfigured, "ErrProvisioning": ErrProvisioning, "ErrMutexUnavailable": ErrMutexUnavailable,
 	"ErrTerminating": ErrTerminating, "ErrCorrupt": ErrCorrupt, "ErrTooLarge": ErrTooLarge, "ErrUnauthorized": ErrUnauthorized, "ErrForbidden": ErrForbidden,

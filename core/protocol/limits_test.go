@@ -142,6 +142,16 @@ func TestAdminBodies(t *testing.T) {
 		{"delete", &Delete{RequestedBy: "ann", Reason: "gone", Force: true, DeleteData: true}, nil},
 		{"delete without a reason", &Delete{RequestedBy: "ann"}, []string{"reason: must not be blank"}},
 		{"delete with a blank reason", &Delete{RequestedBy: "ann", Reason: " "}, []string{"reason: must not be blank"}},
+		{"scale", scaleBody{Scale{TargetShardCount: n(0), RequestedBy: "ann", Reason: "night"}}, nil},
+		{"scale to nothing said", scaleBody{Scale{RequestedBy: "ann", Reason: " "}}, []string{"targetShardCount: is missing", "reason: must not be blank"}},
+		{"scale below nothing", scaleBody{Scale{TargetShardCount: n(-1), RequestedBy: "ann", Reason: "x"}}, []string{"targetShardCount: is -1, must be between 0 and 100"}},
+		{"scale to absurdly many", scaleBody{Scale{TargetShardCount: n(101), Reason: "x"}}, []string{"targetShardCount: is 101", "requestedBy: must not be blank"}},
+		{"ignore", &IgnoreGroup{ConsumerGroup: "x", Order: Order{RequestedBy: "ann", Reason: "x"}}, nil},
+		{"ignore nobody", &IgnoreGroup{Order: Order{RequestedBy: "ann", Reason: "x"}}, []string{"consumerGroup: must not be blank"}},
+		{"ignore for no reason", &IgnoreGroup{ConsumerGroup: "x", Order: Order{RequestedBy: "ann"}}, []string{"reason: must not be blank"}},
+		{"give up", &GiveUp{Shards: Shards{3}, Order: Order{RequestedBy: "ann", Reason: "x"}}, nil},
+		{"give up nothing", &GiveUp{Order: Order{RequestedBy: "ann", Reason: "x"}}, []string{"shards: must name at least one shard"}},
+		{"give up by nobody", &GiveUp{Shards: Shards{3}, Order: Order{Reason: "x"}}, []string{"requestedBy: must not be blank"}},
 		{"delete by nobody", &Delete{Reason: "gone"}, []string{"requestedBy: must not be blank"}},
 	}
 	for _, tt := range tests {
@@ -158,11 +168,13 @@ func TestAdminBodies(t *testing.T) {
 	}
 }
 
-// streamBody and groupBody give the bodies with a configured limit of 100 shards.
+// streamBody, groupBody and scaleBody give the bodies with a configured limit of 100 shards.
 type (
 	streamBody struct{ CreateStream }
 	groupBody  struct{ CreateGroup }
+	scaleBody  struct{ Scale }
 )
 
 func (b streamBody) Validate() error { return b.CreateStream.Validate(100) }
 func (b groupBody) Validate() error  { return b.CreateGroup.Validate(100) }
+func (b scaleBody) Validate() error  { return b.Scale.Validate(100) }

@@ -14,6 +14,7 @@ func wireTypes() []any {
 	return []any{
 		new(Heartbeat), new(HeartbeatResponse), new(Assignment), new(AssignedShard), new(Capacity), new(RevokingShard), new(ShardProgress), new(Shards),
 		new(CreateStream), new(CreateGroup), new(Delete), new(StreamCreated), new(Stream), new(StreamList), new(Migration), new(Group), new(GroupList),
+		new(Scale), new(IgnoreGroup), new(GiveUp), new(Blocker), new(StreamScaled), new(MigrationList),
 		new(Routing), new(RouteShard), new(Member), new(MemberList), new(Assignments), new(Health), new(ErrorBody),
 	}
 }

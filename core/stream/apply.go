@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -11,6 +12,13 @@ import (
 type Input struct {
 	// Now is the wall time, for records that people read.
 	Now time.Time
+	// RoutesOver is the switch of routes since which the longest routing lease has
+	// passed on the clock of the coordinator that acts, 0 for none; see Clock.
+	RoutesOver int64
+	// Look asks to look for shards beyond those that are known, now and then.
+	Look bool
+	// Rules switches rules off, in tests only.
+	Rules rules.Set
 }
 
 // Command is something to be done to a stream.
@@ -49,7 +57,8 @@ type EnsureGroup struct {
 // Provisioned notes that the shards exist.
 type Provisioned struct{}
 
-// GroupCreated notes that a group's consumer groups and aggregate exist.
+// GroupCreated notes that a group's consumer groups and aggregate exist. Which version
+// of the record that follows is found out by Adopted.
 type GroupCreated struct{ Name string }
 
 // DeleteGroup begins to delete a group.
@@ -128,6 +137,9 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 	next.Groups = slices.Clone(s.Groups)
 	next.Deleted = slices.Clone(s.Deleted)
 	next.Held = slices.Clone(s.Held)
+	next.Proofs = slices.Clone(s.Proofs)
+	next.Ignored = slices.Clone(s.Ignored)
+	next.Migrations = slices.Clone(s.Migrations)
 	events, changed, err := next.apply(in, cmd)
 	if err != nil || !changed {
 		return s, Response{}, nil, err
@@ -164,7 +176,8 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 	switch cmd := cmd.(type) {
 	case Create:
 		*s = State{
-			Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), ShardCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
+			Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), Switched: in.Now.UnixMilli(),
+			ShardCount: cmd.ShardCount, ReadCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
 			AutoCreateGroups: cmd.AutoCreateGroups, GroupStart: cmd.GroupStart, RoutingLease: wholeMs(cmd.RoutingLease),
 			CreatedAt: in.Now,
 		}
@@ -200,7 +213,7 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 		s.RoutingLease = max(s.RoutingLease, wholeMs(cmd.Lease))
 		return nil, changed, nil
 	}
-	return nil, false, protocol.ErrInvalidRequest.With("unknown command %T", cmd)
+	return s.reshard(in, cmd)
 }
 
 // wholeMs rounds a time up to what a record can hold.
@@ -216,7 +229,8 @@ func (s *State) importGroups(in Input, cmd Import) ([]Event, bool, error) {
 		return nil, false, protocol.ErrLimit.With("stream %q has %d groups, more than %d are not allowed: delete some", cmd.Prefix, len(cmd.Groups), protocol.MaxGroups)
 	}
 	*s = State{
-		Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), ShardCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
+		Prefix: cmd.Prefix, Version: in.Now.UnixMilli(), Switched: in.Now.UnixMilli(),
+		ShardCount: cmd.ShardCount, ReadCount: cmd.ShardCount, HighestCount: cmd.ShardCount,
 		AutoCreateGroups: true, GroupStart: protocol.StartEarliest, RoutingLease: wholeMs(cmd.RoutingLease), CreatedAt: in.Now,
 	}
 	for _, name := range slices.Sorted(slices.Values(cmd.Groups)) {

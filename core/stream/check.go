@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -30,7 +31,53 @@ func (s *State) check() error {
 	case odd(s.CreatedAt) || odd(s.UpdatedAt) || slices.ContainsFunc(s.Groups, func(g Group) bool { return odd(g.CreatedAt) }):
 		return errors.New("has a time that no record can hold")
 	}
+	if err := s.checkReshard(); err != nil {
+		return err
+	}
 	return s.checkGroups()
+}
+
+// checkReshard looks at what is removed, and at the changes of the count.
+func (s *State) checkReshard() error {
+	within := func(set spans.Set) bool {
+		return set.Proper() && len(set.Within(s.ShardCount, s.ReadCount)) == len(set) && set.Within(s.ShardCount, s.ReadCount).Len() == set.Len()
+	}
+	removed := s.Removed()
+	last := -1
+	for _, p := range s.Proofs {
+		if p.Shard <= last || !removed.Contains(p.Shard) {
+			return fmt.Errorf("has a proof that shard %d is empty", p.Shard)
+		}
+		last = p.Shard
+	}
+	switch {
+	case s.ReadCount < s.ShardCount || s.ReadCount > s.HighestCount:
+		return fmt.Errorf("has %d shards that are written to, and %d that are read", s.ShardCount, s.ReadCount)
+	case !within(s.Retired) || !within(s.GivenUp):
+		return errors.New("removes shards that nobody was to remove")
+	case s.Switched > s.Version:
+		return fmt.Errorf("has version %d and was switched in %d", s.Version, s.Switched)
+	case len(s.Proofs) > maxProofs || len(s.Ignored) > MaxIgnored || len(s.Migrations) > maxMigrations:
+		return fmt.Errorf("has %d proofs, ignores %d groups and remembers %d changes", len(s.Proofs), len(s.Ignored), len(s.Migrations))
+	case !slices.IsSorted(s.Ignored):
+		return errors.New("ignores groups out of order")
+	}
+	for i := range s.Migrations {
+		m := &s.Migrations[i]
+		switch m.State {
+		case protocol.MigrationPreparing, protocol.MigrationActive, protocol.MigrationDraining, protocol.MigrationRollingBack:
+			if i < len(s.Migrations)-1 {
+				return fmt.Errorf("has a change %q that is under way below a later one", m.ID)
+			}
+		case protocol.MigrationDeprecated, protocol.MigrationRolledBack:
+		default:
+			return fmt.Errorf("has a change %q in the unknown state %q", m.ID, m.State)
+		}
+		if m.From < 0 || m.To < 0 || max(m.From, m.To) > s.HighestCount || odd(m.CreatedAt) || odd(m.UpdatedAt) {
+			return fmt.Errorf("has a change %q from %d to %d shards at an impossible time or of an impossible number", m.ID, m.From, m.To)
+		}
+	}
+	return nil
 }
 
 func (s *State) checkGroups() error {

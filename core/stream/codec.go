@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -16,6 +17,13 @@ type record struct {
 	StreamPrefix     string              `json:"streamPrefix"`
 	MetadataVersion  int64               `json:"metadataVersion"`
 	ShardCount       int                 `json:"shardCount"`
+	ReadCount        int                 `json:"readShardCount,omitempty"`
+	Retired          spans.Set           `json:"retiredShards,omitempty"`
+	Switched         int64               `json:"switchedInVersion,omitempty"`
+	Proofs           []proof             `json:"provenShards,omitempty"`
+	GivenUp          spans.Set           `json:"givenUpShards,omitempty"`
+	Ignored          []string            `json:"ignoredGroups,omitempty"`
+	Migrations       []migration         `json:"migrations,omitempty"`
 	HighestCount     int                 `json:"highestShardCount"`
 	Provisioned      bool                `json:"provisioned"`
 	AutoCreateGroups bool                `json:"autoCreateGroups"`
@@ -35,7 +43,24 @@ type group struct {
 	Force      bool       `json:"force,omitempty"`
 	DeleteData bool       `json:"deleteData,omitempty"`
 	Again      bool       `json:"again,omitempty"`
+	Adopted    int64      `json:"adoptedVersion,omitempty"`
 	CreatedAt  time.Time  `json:"createdAt"`
+}
+
+type proof struct {
+	Shard  int    `json:"shard"`
+	LastID string `json:"lastId"`
+}
+
+type migration struct {
+	ID          string                  `json:"id"`
+	From        int                     `json:"from"`
+	To          int                     `json:"to"`
+	State       protocol.MigrationState `json:"state"`
+	RequestedBy string                  `json:"requestedBy,omitempty"`
+	Reason      string                  `json:"reason,omitempty"`
+	CreatedAt   time.Time               `json:"createdAt"`
+	UpdatedAt   time.Time               `json:"updatedAt"`
 }
 
 type removal struct {
@@ -46,13 +71,21 @@ type removal struct {
 func Encode(s *State) ([]byte, error) {
 	r := record{
 		SchemaVersion: SchemaVersion, StreamPrefix: s.Prefix, MetadataVersion: s.Version,
-		ShardCount: s.ShardCount, HighestCount: s.HighestCount, Provisioned: s.Provisioned,
+		ShardCount: s.ShardCount, ReadCount: s.ReadCount, Retired: s.Retired, Switched: s.Switched,
+		GivenUp: s.GivenUp, Ignored: s.Ignored, HighestCount: s.HighestCount, Provisioned: s.Provisioned,
 		AutoCreateGroups: s.AutoCreateGroups, GroupStart: s.GroupStart, RoutingLeaseMs: s.RoutingLease.Milliseconds(),
 		Groups: make([]group, len(s.Groups)), Deleted: append([]string{}, s.Deleted...), Held: s.Held,
 		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
 	for i, g := range s.Groups {
-		r.Groups[i] = group{g.Name, g.Phase, g.Force, g.DeleteData, g.Again, g.CreatedAt.UTC()}
+		r.Groups[i] = group{g.Name, g.Phase, g.Force, g.DeleteData, g.Again, g.Adopted, g.CreatedAt.UTC()}
+	}
+	for _, p := range s.Proofs {
+		r.Proofs = append(r.Proofs, proof(p))
+	}
+	for _, m := range s.Migrations {
+		m.CreatedAt, m.UpdatedAt = m.CreatedAt.UTC(), m.UpdatedAt.UTC()
+		r.Migrations = append(r.Migrations, migration(m))
 	}
 	if s.Removal != nil {
 		r.Removal = &removal{s.Removal.DeleteData}
@@ -77,6 +110,7 @@ func Decode(body []byte) (State, error) {
 	}
 	s := State{
 		Prefix: r.StreamPrefix, Version: r.MetadataVersion, ShardCount: r.ShardCount, HighestCount: r.HighestCount,
+		ReadCount: r.ReadCount, Retired: r.Retired, Switched: r.Switched, GivenUp: r.GivenUp, Ignored: r.Ignored,
 		Provisioned: r.Provisioned, AutoCreateGroups: r.AutoCreateGroups, GroupStart: r.GroupStart,
 		RoutingLease: milliseconds(r.RoutingLeaseMs),
 		Deleted:      r.Deleted, Held: r.Held, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
@@ -84,8 +118,18 @@ func Decode(body []byte) (State, error) {
 	for _, g := range r.Groups {
 		s.Groups = append(s.Groups, Group(g))
 	}
+	for _, p := range r.Proofs {
+		s.Proofs = append(s.Proofs, Proof(p))
+	}
+	for _, m := range r.Migrations {
+		s.Migrations = append(s.Migrations, Migration(m))
+	}
 	if r.Removal != nil {
 		s.Removal = &Removal{r.Removal.DeleteData}
+	}
+	if s.ReadCount == 0 && s.Switched == 0 {
+		// It was written before the count could be changed.
+		s.ReadCount, s.Switched = s.ShardCount, s.Version
 	}
 	if err := s.check(); err != nil {
 		return State{}, protocol.ErrCorrupt.With("the record of stream %q %v: restore it from a backup, or delete the stream and create it again",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -16,10 +17,15 @@ func lively() State {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	return State{
 		Prefix: "orders", Version: 1767323045006, ShardCount: 4, HighestCount: 8, Provisioned: true,
+		ReadCount: 8, Retired: spans.Of(5), Switched: 1767323045003, Proofs: []Proof{{6, "9-1"}, {7, ""}}, GivenUp: spans.Of(6), Ignored: []string{"x", "y"},
+		Migrations: []Migration{
+			{ID: "m1", From: 4, To: 8, State: protocol.MigrationDeprecated, RequestedBy: "ops", Reason: "load", CreatedAt: at, UpdatedAt: at},
+			{ID: "m2", From: 8, To: 4, State: protocol.MigrationDraining, CreatedAt: at, UpdatedAt: at},
+		},
 		AutoCreateGroups: true, GroupStart: protocol.StartLatest, RoutingLease: 45 * time.Second,
 		Groups: []Group{
 			{Name: "audit", Phase: GroupCreating, CreatedAt: at},
-			{Name: "billing", Phase: GroupLive, CreatedAt: at},
+			{Name: "billing", Phase: GroupLive, Adopted: 1767323045004, CreatedAt: at},
 			{Name: "search", Phase: GroupDeleting, Force: true, DeleteData: true, CreatedAt: at},
 		},
 		Deleted: []string{"old"}, CreatedAt: at, UpdatedAt: at.Add(time.Hour),
@@ -29,8 +35,8 @@ func lively() State {
 func TestARecordSurvivesTheStore(t *testing.T) {
 	for name, s := range map[string]State{
 		"lively": lively(),
-		"fresh":  {Prefix: "orders", Version: 1, GroupStart: protocol.StartEarliest},
-		"going":  {Prefix: "orders", Version: 1, GroupStart: protocol.StartEarliest, Removal: &Removal{DeleteData: true}},
+		"fresh":  {Prefix: "orders", Version: 1, Switched: 1, GroupStart: protocol.StartEarliest},
+		"going":  {Prefix: "orders", Version: 1, Switched: 1, GroupStart: protocol.StartEarliest, Removal: &Removal{DeleteData: true}},
 	} {
 		body, err := Encode(&s)
 		if err != nil {
@@ -50,9 +56,20 @@ func TestARecordSurvivesTheStore(t *testing.T) {
 	}
 }
 
+// A record from before the count could be changed has nothing that is removed.
+func TestARecordFromBefore(t *testing.T) {
+	s, err := Decode([]byte(`{"schemaVersion":2,"streamPrefix":"orders","metadataVersion":7,"shardCount":4,"highestShardCount":4,"groupStart":"earliest"}`))
+	if err != nil || s.ReadCount != 4 || s.Switched != 7 {
+		t.Errorf("it is read as %+v, %v", s, err)
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	s := lively()
 	d := s.Describe()
+	if d.ActiveMigration == nil || d.ActiveMigration.ReshardingID != "m2" || d.ActiveMigration.ToShardCount != 4 {
+		t.Errorf("the change under way is %+v", d.ActiveMigration)
+	}
 	if d.StreamPrefix != "orders" || d.ShardCount != 4 || d.MetadataVersion != s.Version || !d.AutoCreateGroups ||
 		d.GroupStart != protocol.StartLatest || !d.Provisioned || !d.CreatedAt.Equal(s.CreatedAt) || !d.UpdatedAt.Equal(s.UpdatedAt) {
 		t.Errorf("the stream is %+v", d)
@@ -82,10 +99,28 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		return groups
 	}
 	for name, damage := range map[string]func(*record){
+		"fewer read than written":     func(r *record) { r.ReadCount = 3 },
+		"more read than ever":         func(r *record) { r.ReadCount = 9 },
+		"gone, but written to":        func(r *record) { r.Retired = spans.Of(3) },
+		"gone, but never there":       func(r *record) { r.Retired = spans.Of(8) },
+		"gone in no order":            func(r *record) { r.Retired = spans.Set{{First: 6, End: 7}, {First: 4, End: 5}} },
+		"given up, but written to":    func(r *record) { r.GivenUp = spans.Of(0) },
+		"a proof of what is gone":     func(r *record) { r.Proofs[0].Shard = 5 },
+		"proofs out of order":         func(r *record) { r.Proofs[0].Shard = 7 },
+		"switched in the future":      func(r *record) { r.Switched = r.MetadataVersion + 1 },
+		"ignored out of order":        func(r *record) { r.Ignored = []string{"y", "x"} },
+		"too many ignored":            func(r *record) { r.Ignored = make([]string, MaxIgnored+1) },
+		"too many changes":            func(r *record) { r.Migrations = make([]migration, maxMigrations+1) },
+		"two changes under way":       func(r *record) { r.Migrations[0].State = protocol.MigrationActive },
+		"a change in no state":        func(r *record) { r.Migrations[1].State = "sleeping" },
+		"a change of an absurd count": func(r *record) { r.Migrations[1].To = 9 },
+		"a change at no time": func(r *record) {
+			r.Migrations[1].UpdatedAt = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
+		},
 		"an older schema":              func(r *record) { r.SchemaVersion = 1 },
 		"a newer schema":               func(r *record) { r.SchemaVersion = 3 },
 		"no name":                      func(r *record) { r.StreamPrefix = "" },
-		"fewer shards than none":       func(r *record) { r.ShardCount = -1 },
+		"fewer shards than none":       func(r *record) { r.ShardCount, r.ReadCount, r.Migrations = -1, -1, nil },
 		"more shards than allowed":     func(r *record) { r.ShardCount, r.HighestCount = protocol.MaxShards+1, protocol.MaxShards+1 },
 		"more shards than ever":        func(r *record) { r.HighestCount = 3 },
 		"an absurd past":               func(r *record) { r.HighestCount = protocol.MaxShards + 1 },
@@ -194,6 +229,6 @@ func FuzzDecode(f *testing.F) {
 		if rewritten, err := Encode(&again); err != nil || !bytes.Equal(written, rewritten) {
 			t.Fatalf("the record changes in the store (%v):\n%s\n%s", err, written, rewritten)
 		}
-		s.Next()
+		s.Next(Input{Look: true, RoutesOver: s.Switched})
 	})
 }

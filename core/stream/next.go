@@ -1,6 +1,12 @@
 package stream
 
-import "github.com/redis-stream-coordinator/rsc/core/protocol"
+import (
+	"slices"
+
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+)
 
 // Step is something that is to be done outside the record. Each can be
 // repeated; when it is done, its Done command is applied.
@@ -12,6 +18,8 @@ type ProvisionStep struct {
 	First, End int
 	Groups     []string
 	Start      protocol.GroupStart
+	// Renew marks those that exist anew, so that a proof of before does not fit them.
+	Renew bool
 	// Done is nil where another step follows before anything is noted.
 	Done Command
 }
@@ -44,14 +52,66 @@ type DeleteStreamStep struct {
 	End        int
 }
 
+// AdoptStep: the group's aggregate is to follow the record.
+type AdoptStep struct {
+	Name   string
+	Layout Layout
+	Done   Command
+}
+
+// Layout is what a group is told of the shards.
+type Layout struct {
+	// ShardCount is how many shards producers write to. Groups read ReadCount, but for
+	// those that are Retired.
+	ShardCount int
+	ReadCount  int
+	Retired    spans.Set
+	// Version is that of the record.
+	Version int64
+}
+
+// NoteStep: nothing is to be done but to note it.
+type NoteStep struct{ Done Command }
+
+// LookStep: the removed shards are to be looked at. What Prove makes of them is
+// applied, unless it is empty.
+type LookStep struct{ Shards []int }
+
+// RetireStep: shards are to be removed, each in one go with the look whether it still is
+// what was proven. What became of them is applied, as Retire.
+type RetireStep struct {
+	Shards []Retirement
+	// Ignored are the consumer groups that nobody has to wait for.
+	Ignored []string
+}
+
+// Retirement is the removal of one shard.
+type Retirement struct {
+	Proof
+	// Force removes it with what it holds.
+	Force bool
+	// AnyStream removes any stream under that key, not only the proven one; in tests
+	// only.
+	AnyStream bool
+}
+
+// FindStep: those of the shards First ≤ i < End that exist are applied as FoundStrays,
+// unless there is none.
+type FindStep struct{ First, End int }
+
 func (ProvisionStep) isStep()    {}
 func (CreateGroupStep) isStep()  {}
 func (DeleteGroupStep) isStep()  {}
 func (DeleteStreamStep) isStep() {}
+func (AdoptStep) isStep()        {}
+func (NoteStep) isStep()         {}
+func (LookStep) isStep()         {}
+func (RetireStep) isStep()       {}
+func (FindStep) isStep()         {}
 
 // Next returns the steps that are open, in the order in which they are to be
-// taken; none when the world is as the record says.
-func (s *State) Next() []Step {
+// taken; none when the world is as the record says, or only time can help.
+func (s *State) Next(in Input) []Step {
 	if !s.Exists() {
 		return nil
 	}
@@ -63,18 +123,139 @@ func (s *State) Next() []Step {
 		steps = append(steps, ProvisionStep{End: s.ShardCount, Start: s.GroupStart, Done: Provisioned{}})
 	}
 	for _, g := range s.Groups {
-		switch g.Phase {
-		case GroupCreating:
-			steps = append(steps,
-				ProvisionStep{End: s.ShardCount, Groups: []string{g.Name}, Start: s.GroupStart},
-				CreateGroupStep{Name: g.Name, Again: g.Again, Done: GroupCreated{g.Name}})
-		case GroupDeleting:
-			steps = append(steps, DeleteGroupStep{
-				Name: g.Name, Force: g.Force, DeleteData: g.DeleteData, End: s.HighestCount,
-				Done: GroupDeleted{Name: g.Name}, DoneHeld: GroupDeleted{Name: g.Name, Held: true}, Refused: KeepGroup{g.Name},
-			})
-		case GroupLive:
+		steps = append(steps, s.nextOf(&g)...)
+	}
+	steps = append(steps, s.migrate(in)...)
+	return append(steps, s.drain(in)...)
+}
+
+// nextOf are the open steps of one group.
+func (s *State) nextOf(g *Group) (steps []Step) {
+	switch g.Phase {
+	case GroupCreating:
+		for _, run := range s.wanted() {
+			steps = append(steps, ProvisionStep{First: run.First, End: run.End, Groups: []string{g.Name}, Start: s.GroupStart})
+		}
+		steps = append(steps, CreateGroupStep{Name: g.Name, Again: g.Again, Done: GroupCreated{g.Name}})
+	case GroupDeleting:
+		steps = append(steps, DeleteGroupStep{
+			Name: g.Name, Force: g.Force, DeleteData: g.DeleteData, End: s.HighestCount,
+			Done: GroupDeleted{Name: g.Name}, DoneHeld: GroupDeleted{Name: g.Name, Held: true}, Refused: KeepGroup{g.Name},
+		})
+	case GroupLive:
+		if g.Adopted < s.Version {
+			steps = append(steps, AdoptStep{Name: g.Name, Layout: s.Layout(), Done: Adopted{g.Name, s.Version}})
 		}
 	}
 	return steps
+}
+
+// Layout is what groups are told of the shards.
+func (s *State) Layout() Layout {
+	return Layout{ShardCount: s.ShardCount, ReadCount: s.ReadCount, Retired: s.Retired, Version: s.Version}
+}
+
+// wanted are the shards that every group is to be on: those that are read, and those
+// that a change of the count is about to bring.
+func (s *State) wanted() spans.Set {
+	all := s.Retired.Without(0, s.ReadCount)
+	if first, end := s.coming(); first < end {
+		all = all.With(slices.Collect(spans.Set{{First: first, End: end}}.All())...)
+	}
+	return all
+}
+
+// coming are the shards that are to be created before producers are sent to them.
+func (s *State) coming() (first, end int) {
+	m, open := s.Migrating()
+	switch {
+	case open && m.State == protocol.MigrationPreparing:
+		return s.ShardCount, m.To
+	case open && m.State == protocol.MigrationRollingBack:
+		return s.ShardCount, m.From
+	}
+	return 0, 0
+}
+
+// migrate are the open steps of a change of the shard count.
+func (s *State) migrate(in Input) []Step {
+	m, open := s.Migrating()
+	if !open {
+		return nil
+	}
+	var named []string
+	for _, g := range s.Groups {
+		if g.Phase != GroupDeleting {
+			named = append(named, g.Name)
+		}
+	}
+	var done Command
+	switch m.State {
+	case protocol.MigrationPreparing:
+		done = Activate{m.ID, named}
+	case protocol.MigrationRollingBack:
+		done = RolledBack{m.ID, named}
+	case protocol.MigrationActive:
+		if in.RoutesOver == s.Switched && len(s.behind()) == 0 {
+			return []Step{NoteStep{BeginDrain{m.ID, s.Switched}}}
+		}
+		return nil
+	default:
+		return nil
+	}
+	first, end := s.coming()
+	if first >= end {
+		return []Step{NoteStep{done}}
+	}
+	start := protocol.StartEarliest
+	if in.Rules.Off(rules.NewShardsFromStart) {
+		start = protocol.StartLatest
+	}
+	return []Step{ProvisionStep{
+		First: first, End: end, Groups: named, Start: start, Renew: in.Rules.On(rules.ProvisionRenews), Done: done,
+	}}
+}
+
+// drain are the open steps of removed shards.
+func (s *State) drain(in Input) (steps []Step) {
+	_, open := s.Migrating()
+	if !open && in.Look && s.HighestCount > s.ReadCount && in.Rules.On(rules.StraysAreFound) {
+		steps = append(steps, FindStep{First: s.ReadCount, End: s.HighestCount})
+	}
+	if !open && in.Look && len(s.Retired) > 0 && in.Rules.On(rules.StraysAreFound) {
+		for _, run := range s.Retired {
+			steps = append(steps, FindStep{run.First, run.End})
+		}
+	}
+	if !s.Drains() || in.RoutesOver != s.Switched {
+		return steps
+	}
+	if len(s.Proofs) > 0 {
+		steps = append(steps, s.retireStep(in))
+	}
+	var look []int
+	for i := range s.Removed().All() {
+		if !s.proven(i) {
+			look = append(look, i)
+		}
+	}
+	if len(look) > 0 {
+		steps = append(steps, LookStep{look})
+	}
+	return steps
+}
+
+func (s *State) proven(shard int) bool {
+	_, proven := slices.BinarySearchFunc(s.Proofs, shard, func(p Proof, shard int) int { return p.Shard - shard })
+	return proven
+}
+
+func (s *State) retireStep(in Input) RetireStep {
+	step := RetireStep{Ignored: s.Ignored}
+	for _, p := range s.Proofs {
+		step.Shards = append(step.Shards, Retirement{
+			Proof: p, Force: s.GivenUp.Contains(p.Shard) || in.Rules.Off(rules.RetireProvesAgain), AnyStream: in.Rules.Off(rules.RetireKnowsStream),
+		})
+	}
+	return step
 }

@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 type world struct {
 	state State
 	now   time.Time
+	in    Input
 }
 
 func newWorld() *world {
@@ -65,7 +68,61 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 			t.Fatalf("%s: %v", c.Pos, err)
 		}
 		return w.apply(t, AnnounceLease{d})
+	case "scale":
+		return w.apply(t, Scale{ID: c.Str("id", "m"), To: int(c.Int(t, "to", 0)), RequestedBy: "ops", Reason: "load"})
+	case "scale-many":
+		for i := range int(c.Int(t, "n", 0)) {
+			id := fmt.Sprintf("m%02d", i)
+			w.apply(t, Scale{ID: id, To: 2 + i})
+			w.apply(t, Activate{ID: id})
+			w.apply(t, BeginDrain{ID: id, Switched: w.state.Switched})
+		}
+		return ""
+	case "activate":
+		return w.apply(t, Activate{ID: name, Groups: c.List("groups")})
+	case "adopted":
+		return w.apply(t, Adopted{name, w.state.Version - c.Int(t, "older", 0)})
+	case "adopt-all":
+		for _, g := range w.state.Groups {
+			w.apply(t, Adopted{g.Name, w.state.Version})
+		}
+		return ""
+	case "begin-drain":
+		return w.apply(t, BeginDrain{ID: name, Switched: w.state.Switched - c.Int(t, "older", 0)})
+	case "prove":
+		var p Prove
+		for _, i := range ints(t, c.Words) {
+			p.Proofs = append(p.Proofs, Proof{i, fmt.Sprintf("9-%d", i)})
+		}
+		return w.apply(t, p)
+	case "retired":
+		return w.apply(t, Retire{Gone: ints(t, c.Words)})
+	case "kept":
+		return w.apply(t, Retire{Kept: ints(t, c.Words)})
+	case "rollback":
+		return w.apply(t, Rollback{name})
+	case "rolled-back":
+		return w.apply(t, RolledBack{ID: name, Groups: c.List("groups")})
+	case "strays":
+		return w.apply(t, FoundStrays{ints(t, c.Words)})
+	case "ignore":
+		return w.apply(t, IgnoreGroup{name})
+	case "ignore-many":
+		for i := range c.Int(t, "n", 0) {
+			if out := w.apply(t, IgnoreGroup{fmt.Sprintf("x%02d", i)}); !strings.HasPrefix(out, "-") {
+				return fmt.Sprintf("group %d: %s", i, out)
+			}
+		}
+		return ""
+	case "give-up":
+		return w.apply(t, GiveUp{ints(t, c.Words)})
+	case "blocked":
+		return w.blocked(t, c)
 	case "next":
+		w.in = Input{Look: c.Has("look")}
+		if c.Has("routes-over") {
+			w.in.RoutesOver = w.state.Switched
+		}
 		return w.next()
 	case "show":
 		return w.show()
@@ -126,6 +183,16 @@ func event(e Event) string {
 	switch e := e.(type) {
 	case Created:
 		return fmt.Sprintf("stream %s created with %d shards", e.Prefix, e.ShardCount)
+	case Resharding:
+		return fmt.Sprintf("%s from %d to %d is %s", e.ID, e.From, e.To, e.State)
+	case ShardsRetired:
+		return fmt.Sprintf("shards %v are gone", e.Shards)
+	case StraysFound:
+		return fmt.Sprintf("strays %v are found", e.Shards)
+	case GroupIgnored:
+		return fmt.Sprintf("group %s is ignored", e.Group)
+	case ShardsGivenUp:
+		return fmt.Sprintf("shards %v are given up", e.Shards)
 	case Deleting:
 		return fmt.Sprintf("stream %s is being deleted, data %v", e.Prefix, e.DeleteData)
 	case GroupChanged:
@@ -139,22 +206,87 @@ func event(e Event) string {
 
 func (w *world) next() string {
 	var out []string
-	for _, s := range w.state.Next() {
+	for _, s := range w.state.Next(w.in) {
 		switch s := s.(type) {
 		case ProvisionStep:
-			out = append(out, fmt.Sprintf("provision %d to %d for groups %v from the %s, then %s", s.First, s.End, s.Groups, s.Start, command(s.Done)))
+			out = append(out, fmt.Sprintf("provision %d to %d for groups %v from the %s%s, then %s", s.First, s.End, s.Groups, s.Start, renewed[s.Renew], command(s.Done)))
 		case CreateGroupStep:
 			out = append(out, fmt.Sprintf("create %s, again %v, then %s", s.Name, s.Again, command(s.Done)))
 		case DeleteGroupStep:
 			out = append(out, fmt.Sprintf("delete %s force %v, data %v up to %d, then %s, or if it was held %s, or %s", s.Name, s.Force, s.DeleteData, s.End, command(s.Done), command(s.DoneHeld), command(s.Refused)))
 		case DeleteStreamStep:
 			out = append(out, fmt.Sprintf("delete the stream, data %v up to %d", s.DeleteData, s.End))
+		case AdoptStep:
+			out = append(out, fmt.Sprintf("%s adopts %d written, %d read, without %v", s.Name, s.Layout.ShardCount, s.Layout.ReadCount, s.Layout.Retired))
+		case NoteStep:
+			out = append(out, "note "+strings.ReplaceAll(command(s.Done), fmt.Sprint(w.state.Switched), "now"))
+		case LookStep:
+			out = append(out, fmt.Sprintf("look at %v", s.Shards))
+		case RetireStep:
+			out = append(out, fmt.Sprintf("retire %v, ignoring %v", s.Shards, s.Ignored))
+		case FindStep:
+			out = append(out, fmt.Sprintf("find strays from %d to %d", s.First, s.End))
 		default:
 			out = append(out, fmt.Sprintf("%T", s))
 		}
 	}
 	if len(out) == 0 {
 		return "nothing"
+	}
+	return strings.Join(out, "\n")
+}
+
+var renewed = map[bool]string{true: ", marked anew"}
+
+func ints(t *testing.T, words []string) (out []int) {
+	t.Helper()
+	for _, word := range words {
+		i, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// blocked looks at shards, given as shard:group:pending:unread, and says what is in
+// the way.
+func (w *world) blocked(t *testing.T, c scenario.Cmd) string {
+	var shards []Shard
+	for _, word := range c.Words {
+		part := strings.Split(word, ":")
+		if len(part) != 4 {
+			continue
+		}
+		n := ints(t, []string{part[0], part[2], part[3]})
+		if len(shards) == 0 || shards[len(shards)-1].Index != n[0] {
+			shards = append(shards, Shard{Index: n[0], Exists: true, LastID: "9-9", Records: 5})
+		}
+		sh := &shards[len(shards)-1]
+		if part[1] == "" {
+			continue
+		}
+		cursor := Cursor{Group: part[1], Pending: int64(n[1]), Unread: int64(n[2]), Lag: -1}
+		if n[1] > 0 {
+			cursor.OldestID = "2-1"
+		}
+		if n[2] > 0 {
+			cursor.NextID = "3-1"
+		}
+		sh.Cursors = append(sh.Cursors, cursor)
+	}
+	in := Input{}
+	if c.Has("routes-over") {
+		in.RoutesOver = w.state.Switched
+	}
+	var trouble error
+	if c.Has("trouble") {
+		trouble = errors.New("no room in Redis")
+	}
+	out := []string{fmt.Sprintf("proven: %v", w.state.Prove(in, shards).Proofs)}
+	for _, b := range w.state.Blocked(in, shards, trouble) {
+		out = append(out, fmt.Sprintf("%s: %s (next %q)", b.Kind, b.Reason, b.NextID))
 	}
 	return strings.Join(out, "\n")
 }
@@ -173,6 +305,12 @@ func (w *world) show() string {
 	}
 	out := []string{fmt.Sprintf("%s: %d shards (highest %d), provisioned %v, groups by join %v, from the %s, routing lease %s",
 		s.Prefix, s.ShardCount, s.HighestCount, s.Provisioned, s.AutoCreateGroups, s.GroupStart, s.RoutingLease)}
+	if s.ReadCount != s.ShardCount {
+		out = append(out, fmt.Sprintf("%d shards are read, %v of them gone, proven %v, given up %v, ignoring %v", s.ReadCount, s.Retired, s.Proofs, s.GivenUp, s.Ignored))
+	}
+	for _, m := range s.Migrations {
+		out = append(out, fmt.Sprintf("change %s from %d to %d: %s", m.ID, m.From, m.To, m.State))
+	}
 	for _, g := range s.Groups {
 		line := fmt.Sprintf("group %s %s", g.Name, g.Phase)
 		if g.Force {

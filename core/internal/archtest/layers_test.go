@@ -18,10 +18,11 @@ var layers = map[string][]string{
 	"routing":        {},
 	"assign":         {},
 	"internal/rules": {},
+	"internal/spans": {},
 
 	// The state machines, each for itself.
-	"group":  {"protocol", "routing", "assign"},
-	"stream": {"protocol", "routing", "assign"},
+	"group":  {"protocol", "routing", "assign", "internal/spans"},
+	"stream": {"protocol", "routing", "assign", "internal/spans"},
 	"member": {"protocol", "routing", "assign"},
 
 	// What a coordinator decides with them.

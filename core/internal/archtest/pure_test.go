@@ -10,7 +10,7 @@ import (
 
 // pure are the packages that are functions of their input: the simulator can
 // replay them only because nothing else reaches them.
-var pure = []string{"protocol", "routing", "assign", "group", "stream", "member", "engine", "internal/rules"}
+var pure = []string{"protocol", "routing", "assign", "group", "stream", "member", "engine", "internal/rules", "internal/spans"}
 
 // computes are the packages of the standard library that a pure package may
 // use. It is a list of what is allowed, because the ways to reach the outside

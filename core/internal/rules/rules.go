@@ -61,6 +61,20 @@ const (
 	CorrectionWaitsSync     // it ends when every member is in sync
 	CorrectionWaitsLease    // and not before a lease time has passed
 	RecreatedGroupWaits     // a group that is deleted under its members and created again waits for their leases
+
+	// 4.9: a change of the shard count.
+	ShardsBeforeRoutes   // producers are sent to shards that exist, with all groups on them
+	VersionWithCount     // the version changes in the write that changes the count
+	NewShardsFromStart   // groups begin at the first record of a new shard
+	RemovedShardsAreRead // groups read removed shards until they are gone
+	DrainByCursor        // a shard is empty when all groups have had and acknowledged its last record, whatever the lag is
+	RetireProvesAgain    // what removes a shard looks once more, in the same step
+	RetireKnowsStream    // and whether it is the stream that was proven
+	ProvisionRenews      // an existing shard that is wanted again is marked, so that no proof of before fits it
+	RollbackProvisions   // a rollback creates what it goes back to, then switches
+	StraysAreFound       // shards that were created late are found and drained
+	LayoutsDoNotGoBack   // a group follows a later version of the record only
+	RemovedIsHeld        // a removed shard stays in the ledger until its holder has let go
 )
 
 // Set is a set of rules that are switched off. The zero value has all on.
