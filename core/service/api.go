@@ -223,7 +223,13 @@ func (c *Coordinator) Group(ctx context.Context, prefix, name string) (protocol.
 	if err != nil {
 		return protocol.Group{}, err
 	}
-	return p.Describe(), nil
+	g := p.Describe()
+	// What is wrong with the stream's record is told where that is asked for.
+	s, _, err := c.loadStream(ctx, prefix)
+	if m, open := s.Migrating(); err == nil && open {
+		g.ActiveMigration = m.Describe()
+	}
+	return g, nil
 }
 
 // Groups describes all groups. One whose record is damaged is left out and
@@ -235,10 +241,10 @@ func (c *Coordinator) Groups(ctx context.Context) (protocol.GroupList, error) {
 		return list, c.storeError(ctx, "list groups", err)
 	}
 	for _, key := range keys {
-		p, err := c.picture(ctx, key)
+		g, err := c.Group(ctx, key.Stream, key.Group)
 		switch {
 		case err == nil:
-			list.Groups = append(list.Groups, p.Describe())
+			list.Groups = append(list.Groups, g)
 		case errors.Is(err, protocol.ErrCorrupt):
 			c.cfg.Logger.Warn("group left out of the list", "stream", key.Stream, "group", key.Group, "err", err)
 		case !errors.Is(err, protocol.ErrGroupNotFound):

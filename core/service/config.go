@@ -52,6 +52,15 @@ type Config struct {
 	// coordinator ran; it must not block.
 	OnStoreLost    func()
 	OnStreamEvents func(prefix string, events []stream.Event)
+	// OnGroupState, if set, is told each state of a group that is seen here, whoever wrote
+	// it, and nil once the group is gone; from one goroutine for each group, after the
+	// events that led to the state. It must not block, or change what it is given.
+	OnGroupState func(key port.GroupKey, v *group.View)
+	// OnConflict, if set, is told of each write that met a record changed by somebody
+	// else; attempt counts those in a row. It must not block.
+	OnConflict func(operation string, attempt int)
+	// OnRound, if set, is told how long each round of the event loop took.
+	OnRound func(took time.Duration)
 }
 
 // Ports are the parts of the world that a coordinator works with.
@@ -61,6 +70,11 @@ type Ports struct {
 	// Streams creates shards in Redis; nil where streams are provisioned by
 	// others.
 	Streams port.Streams
+	// Shards lets removed shards go; nil where no Redis is configured.
+	Shards port.Shards
+	// Inspector looks into the streams; nil where no Redis is configured, and then
+	// everything that asks for it is refused.
+	Inspector port.Inspector
 	// Mutex keeps coordinators from colliding; nil for none.
 	Mutex port.Mutex
 	// Signal tells of what other coordinators write; nil where that is seen at the

@@ -32,8 +32,8 @@ type Coordinator struct {
 
 	mu     sync.Mutex
 	groups map[port.GroupKey]*runner
-	// shards remembers the shard counts of streams, for body limits.
-	shards map[string]int
+	// known is what is remembered of streams, by prefix.
+	known map[string]*known
 	// lost are shards that members report missing.
 	lost lostShards
 	// repairing is true while the index is repaired after a loss.
@@ -41,11 +41,15 @@ type Coordinator struct {
 	// lanes keep the steps of one stream from running twice at once here.
 	lanes map[string]*lane
 
+	// turnedAway counts heartbeats that no group was asked about.
+	turnedAway statusCounts
+
 	// replies has channels for answers whose answer was taken.
 	replies sync.Pool
 
 	health health
 	losses losses
+	looks  looks
 }
 
 // New returns a coordinator.
@@ -68,7 +72,7 @@ func New(cfg Config, ports Ports) (*Coordinator, error) {
 	closing, begin := context.WithCancel(life)
 	c := &Coordinator{
 		cfg: cfg, ports: ports, life: life, kill: kill, closing: closing, close: begin,
-		groups: map[port.GroupKey]*runner{}, shards: map[string]int{}, lanes: map[string]*lane{}, lost: lostShards{},
+		groups: map[port.GroupKey]*runner{}, known: map[string]*known{}, lanes: map[string]*lane{}, lost: lostShards{},
 	}
 	c.health.loopSeen.Store(int64(ports.Clock.Mono()))
 	if ports.Signal != nil {
@@ -82,8 +86,9 @@ func New(cfg Config, ports Ports) (*Coordinator, error) {
 }
 
 // streamScan is how often all streams are looked at for open steps. What a
-// request begins is finished by the request itself; this is for what was cut off.
-const streamScan = 5 * time.Second
+// request begins is finished by the request itself; this is for what was cut off, and
+// for what has to wait.
+const streamScan = time.Second
 
 // Run is the event loop: it finds groups that other coordinators created, so
 // that their leases are watched here too, finishes open steps of streams, and
@@ -98,10 +103,15 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer stop()
 	scans.Go(func() { every(ctx, streamScan, c.scanStreams) })
 	every(ctx, c.cfg.TickInterval, func(ctx context.Context) {
+		start := c.ports.Clock.Mono()
 		_ = c.watchIdentity(ctx) // what is wrong was logged
 		c.watchGroups(ctx)
 		c.reap()
-		c.health.loopSeen.Store(int64(c.ports.Clock.Mono()))
+		end := c.ports.Clock.Mono()
+		c.health.loopSeen.Store(int64(end))
+		if c.cfg.OnRound != nil {
+			c.cfg.OnRound(end - start)
+		}
 	})
 	return nil
 }
@@ -193,6 +203,7 @@ func (c *Coordinator) Heartbeat(ctx context.Context, streamName, groupName strin
 	r := c.runner(key, false) //nolint:contextcheck // A runner outlives whoever starts it.
 	if r == nil {
 		if refused := c.admit(ctx, key, q); refused != nil {
+			c.refused(refused.Status)
 			return *refused
 		}
 		//nolint:contextcheck // A runner outlives whoever starts it.

@@ -18,6 +18,8 @@ func (c *Coordinator) publish(key port.GroupKey, events []group.Event) {
 			log.Info("member joined", "member", e.Member, "incarnation", e.Incarnation, "epoch", int64(e.Epoch), "replaced", e.Replaced)
 		case group.MemberLeaving:
 			log.Info("member leaving", "member", e.Member, "incarnation", e.Incarnation)
+		case group.MemberDraining:
+			log.Info("member draining", "member", e.Member, "incarnation", e.Incarnation, "undone", e.Undone)
 		case group.MemberEnded:
 			log.Info("member ended", "member", e.Member, "incarnation", e.Incarnation, "reason", string(e.Reason), "detail", e.Detail)
 		case group.TargetChanged:
@@ -26,6 +28,8 @@ func (c *Coordinator) publish(key port.GroupKey, events []group.Event) {
 			log.Warn("the store went backwards, the group is corrected", "reason", e.Reason, "jump", int64(e.Jump))
 		case group.CorrectionEnded:
 			log.Info("the correction has ended", "jump", int64(e.Jump))
+		case group.ShardsAdopted:
+			log.Info("shards adopted", "written", e.ShardCount, "read", e.ReadCount, "stream_version", e.StreamVersion)
 		case group.TimingsChanged:
 			log.Info("timings changed", "lease", e.Now.Lease, "heartbeat_interval", e.Now.HeartbeatInterval, "rebalance_timeout", e.Now.RebalanceTimeout)
 		case group.ShardGranted:
@@ -53,6 +57,16 @@ func (c *Coordinator) publishStream(prefix string, events []stream.Event) {
 			c.cfg.Logger.Info("stream created", "stream", e.Prefix, "shards", e.ShardCount)
 		case stream.Deleting:
 			c.cfg.Logger.Info("stream deleting", "stream", e.Prefix, "data", e.DeleteData)
+		case stream.Resharding:
+			c.cfg.Logger.Info("resharding", "stream", e.Prefix, "id", e.ID, "from", e.From, "to", e.To, "state", string(e.State))
+		case stream.ShardsRetired:
+			c.cfg.Logger.Info("shards retired", "stream", e.Prefix, "shards", len(e.Shards), "first", e.Shards[0])
+		case stream.StraysFound:
+			c.cfg.Logger.Warn("shards were found that were created late; they are drained and retired", "stream", e.Prefix, "shards", len(e.Shards), "first", e.Shards[0])
+		case stream.GroupIgnored:
+			c.cfg.Logger.Warn("drains do not wait for a consumer group any more", "stream", e.Prefix, "group", e.Group)
+		case stream.ShardsGivenUp:
+			c.cfg.Logger.Warn("shards are given up with the records that they hold", "stream", e.Prefix, "shards", len(e.Shards), "first", e.Shards[0])
 		case stream.GroupChanged:
 			phase := string(e.Phase)
 			if phase == "" {

@@ -12,5 +12,5 @@ func (c *Coordinator) Runners() int {
 func (c *Coordinator) Remembered() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.shards) + len(c.lanes) + len(c.losses.former)
+	return len(c.known) + len(c.lanes) + len(c.losses.former)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -17,8 +18,8 @@ import (
 // engine: that finds the record moved and reads it again.
 // Errors: protocol.ErrGroupNotFound, ErrCorrupt, ErrStoreUnavailable, ErrConflict.
 func (c *Coordinator) changeGroup(ctx context.Context, key port.GroupKey, cmd group.Command) error {
-	for range maxStreamAttempts {
-		done, err := c.tryChange(ctx, key, cmd)
+	for attempt := range maxStreamAttempts {
+		done, err := c.tryChange(ctx, key, cmd, attempt+1)
 		if done || err != nil {
 			return err
 		}
@@ -26,7 +27,7 @@ func (c *Coordinator) changeGroup(ctx context.Context, key port.GroupKey, cmd gr
 	return fmt.Errorf("change group %s: %w", key, protocol.ErrConflict)
 }
 
-func (c *Coordinator) tryChange(ctx context.Context, key port.GroupKey, cmd group.Command) (done bool, err error) {
+func (c *Coordinator) tryChange(ctx context.Context, key port.GroupKey, cmd group.Command, attempt int) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
 	rec, err := c.ports.Store.LoadGroup(ctx, key, port.Version{})
@@ -59,8 +60,10 @@ func (c *Coordinator) tryChange(ctx context.Context, key port.GroupKey, cmd grou
 	switch {
 	case err == nil:
 		c.publish(key, events)
+		c.tell(key, engine.Changed{Revision: rec.Version.Revision + 1, Nonce: in.ID}) //nolint:contextcheck // It outlives the call.
 		return true, nil
 	case errors.Is(err, port.ErrConflict):
+		c.conflict(onGroupChange, attempt)
 		return false, nil
 	case ctx.Err() != nil:
 		return false, c.storeError(ctx, "save group "+key.String(), err)

@@ -48,7 +48,7 @@ func (c *Coordinator) noteLost(prefix string, shard protocol.ShardIndex) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A stream that is not known here has no members here either.
-	if shard < 0 || int(shard) >= c.shards[prefix] || c.closed.Load() {
+	if !c.writes(prefix, shard) || c.closed.Load() {
 		return
 	}
 	if lost, busy := c.lost[prefix]; busy {

@@ -37,12 +37,23 @@ type runner struct {
 	calls  sync.WaitGroup
 	timer  *time.Timer
 	ending bool
+	// told is the state that was passed on last, known is false when that was that there
+	// is none.
+	told  *group.View
+	known bool
+	// answered counts answers, complaints what the engine complained of.
+	answered   statusCounts
+	complaints uint64
+	// conflicts counts writes in a row that met another record; used by calls only.
+	conflicts int
 }
 
-// message is a happening, with the caller that waits for it.
+// message is a happening, with the caller that waits for it, or a question.
 type message struct {
 	what  engine.Happening
 	reply chan<- protocol.HeartbeatResponse
+	// look asks for what is known of the group; nothing happens then.
+	look chan<- GroupLook
 	// engine is the one that asked for an outcome, nil for what any may hear.
 	engine *engine.Engine
 }
@@ -128,7 +139,11 @@ func (r *runner) run() {
 			if _, closing := m.what.(engine.Closing); closing {
 				r.ending = true
 			}
-			r.step(m)
+			if m.look != nil {
+				m.look <- r.look()
+			} else {
+				r.step(m)
+			}
 		case <-r.timer.C:
 			r.step(message{what: engine.Woke{}})
 		case <-r.ctx.Done():
@@ -163,6 +178,7 @@ func (r *runner) step(m message) {
 	for _, effect := range r.decide(m.what) {
 		r.carryOut(effect)
 	}
+	r.tellState()
 	r.idle.Store(r.engine.Idle() && len(r.inbox) == 0)
 }
 
@@ -202,12 +218,14 @@ func (r *runner) carryOut(effect engine.Effect) {
 		if reply, waits := r.replies[e.ID]; waits {
 			delete(r.replies, e.ID)
 			reply <- e.Response
+			r.answered.add(e.Response.Status)
 		}
 	case engine.WakeAt:
 		r.timer.Reset(max(0, e.Mono-r.c.ports.Clock.Mono()))
 	case engine.Publish:
 		r.c.publish(r.key, e.Events)
 	case engine.Complain:
+		r.complaints++
 		r.c.cfg.Logger.Error("group stopped", "stream", r.key.Stream, "group", r.key.Group, "err", e.Err)
 	case engine.Load:
 		r.call(func(ctx context.Context) engine.Happening { return r.load(ctx, e) })
@@ -272,7 +290,7 @@ func (r *runner) renew(ctx context.Context, n engine.Renew) engine.Happening {
 	err := r.c.ports.Store.RenewGroup(ctx, r.key, port.Renewal{
 		Expected: port.Version(n.Expected), Stamps: stamps(n.Stamps), Reports: reports(n.Reports),
 	})
-	return engine.Renewed{Outcome: r.outcome("renew leases", err), Err: err}
+	return engine.Renewed{Outcome: r.outcome("renew leases", onHeartbeat, err), Err: err}
 }
 
 func (r *runner) save(ctx context.Context, s engine.Save) engine.Happening {
@@ -281,14 +299,28 @@ func (r *runner) save(ctx context.Context, s engine.Save) engine.Happening {
 		SchemaVersion: group.SchemaVersion, UpdatedAt: s.UpdatedAt.UTC().Format(time.RFC3339Nano),
 		Stamps: stamps(s.Stamps), Reports: reports(s.Reports), Ended: s.Ended,
 	})
-	return engine.Saved{Outcome: r.outcome("save group", err), Err: err, Version: engine.Version(v)}
+	operation := onTick
+	if len(s.Stamps) > 0 {
+		operation = onHeartbeat
+	}
+	return engine.Saved{Outcome: r.outcome("save group", operation, err), Err: err, Version: engine.Version(v)}
 }
 
-func (r *runner) outcome(what string, err error) engine.Outcome {
+// What a write was for, when it is in conflict.
+const (
+	onHeartbeat   = "heartbeat"
+	onTick        = "tick-refresh"
+	onGroupChange = "change-group"
+)
+
+func (r *runner) outcome(what, operation string, err error) engine.Outcome {
 	switch {
 	case err == nil:
+		r.conflicts = 0
 		return engine.Done
 	case errors.Is(err, port.ErrConflict):
+		r.conflicts++
+		r.c.conflict(operation, r.conflicts)
 		return engine.Conflict
 	case errors.Is(err, port.ErrTooLarge):
 		return engine.Refused

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/group"
@@ -28,14 +26,14 @@ func (c *Coordinator) loadStream(ctx context.Context, prefix string) (stream.Sta
 	}
 	c.health.storeUp(c.cfg.Logger)
 	if rec.Version.Revision == 0 {
-		c.remember(prefix, 0)
+		c.remember(prefix, nil)
 		return stream.State{}, rec.Version, nil
 	}
 	s, err := stream.Decode(rec.Body)
 	if err != nil {
 		return stream.State{}, port.Version{}, fmt.Errorf("load stream %s: %w", prefix, err)
 	}
-	c.remember(prefix, s.ShardCount)
+	c.remember(prefix, &s)
 	return s, rec.Version, nil
 }
 
@@ -49,30 +47,13 @@ func (c *Coordinator) storeError(ctx context.Context, what string, err error) er
 	return fmt.Errorf("%s: %w (%w)", what, protocol.ErrStoreUnavailable, err)
 }
 
-// remember keeps the shard count of a stream, 0 for one that does not exist.
-func (c *Coordinator) remember(prefix string, shards int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if shards == 0 {
-		delete(c.shards, prefix)
-		return
-	}
-	c.shards[prefix] = shards
-}
-
-// HeartbeatLimit bounds the body of a heartbeat for a stream, in bytes.
-func (c *Coordinator) HeartbeatLimit(prefix string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return protocol.HeartbeatLimit(c.shards[prefix])
-}
-
-// changeStream applies a command to a stream record and saves it.
-func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmd stream.Command) (stream.State, error) {
+// changeStream applies commands to a stream record, one after the other, and saves it
+// once. An error of one of them leaves the record as it is.
+func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmds ...stream.Command) (stream.State, error) {
 	var tried string
 	var told []stream.Event
 	var failed error
-	for range maxStreamAttempts {
+	for attempt := range maxStreamAttempts {
 		s, at, err := c.loadStream(ctx, prefix)
 		if err != nil {
 			return stream.State{}, err
@@ -82,12 +63,9 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmd strea
 			c.publishStream(prefix, told)
 			return s, nil
 		}
-		next, resp, events, err := stream.Apply(s, stream.Input{Now: c.input().Now}, cmd)
-		if err != nil {
+		next, changed, events, err := applyAll(s, c.input().Now, cmds)
+		if err != nil || !changed {
 			return s, err
-		}
-		if !resp.Changed {
-			return s, nil
 		}
 		body, err := stream.Encode(&next)
 		if err != nil {
@@ -97,19 +75,33 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmd strea
 		failed = c.saveStream(ctx, prefix, port.StreamSave{Expected: at, Nonce: tried, Body: body})
 		switch err := failed; {
 		case err == nil:
-			c.remember(prefix, next.ShardCount)
+			c.remember(prefix, &next)
 			c.publishStream(prefix, events)
 			return next, nil
 		case errors.Is(err, port.ErrTooLarge):
 			return s, protocol.ErrTooLarge.With("the record of stream %q is larger than the store takes", prefix)
 		case ctx.Err() != nil:
 			return s, fmt.Errorf("save stream %s: %w", prefix, context.Cause(ctx))
+		case errors.Is(err, port.ErrConflict):
+			c.conflict(purpose(cmds), attempt+1)
 		}
 	}
 	if !errors.Is(failed, port.ErrConflict) {
 		return stream.State{}, c.storeError(ctx, "save stream "+prefix, failed)
 	}
 	return stream.State{}, fmt.Errorf("change stream %s: %w", prefix, protocol.ErrConflict)
+}
+
+func applyAll(s stream.State, now time.Time, cmds []stream.Command) (next stream.State, changed bool, events []stream.Event, err error) {
+	next = s
+	for _, cmd := range cmds {
+		after, resp, told, err := stream.Apply(next, stream.Input{Now: now}, cmd)
+		if err != nil {
+			return s, false, nil, err
+		}
+		next, changed, events = after, changed || resp.Changed, append(events, told...)
+	}
+	return next, changed, events, nil
 }
 
 func (c *Coordinator) saveStream(ctx context.Context, prefix string, s port.StreamSave) error {
@@ -168,72 +160,6 @@ func (c *Coordinator) enter(ctx context.Context, prefix string) (leave func(), e
 	}, nil
 }
 
-// settle takes the open steps of a stream until none is left. It is safe to run
-// on several coordinators: each step can be repeated. The record is read when it
-// is our turn, since another coordinator may just have taken the steps.
-func (c *Coordinator) settle(ctx context.Context, prefix string) (stream.State, error) {
-	leave, err := c.enter(ctx, prefix)
-	if err != nil {
-		return stream.State{}, err
-	}
-	defer leave()
-	for range maxStreamAttempts {
-		s, at, err := c.loadStream(ctx, prefix)
-		if err != nil {
-			return stream.State{}, err
-		}
-		steps := s.Next()
-		if len(steps) == 0 {
-			return s, nil
-		}
-		if err := c.take(ctx, &s, at, steps); err != nil {
-			return s, err
-		}
-	}
-	return stream.State{}, fmt.Errorf("settle stream %s: %w", prefix, protocol.ErrConflict)
-}
-
-// take carries steps out, in order, and notes those that are done.
-func (c *Coordinator) take(ctx context.Context, s *stream.State, at port.Version, steps []stream.Step) error {
-	var done []stream.Command
-	for _, step := range steps {
-		cmd, err := c.step(ctx, s, at, step)
-		if err != nil {
-			return err
-		}
-		if cmd != nil {
-			done = append(done, cmd)
-		}
-	}
-	for _, cmd := range done {
-		if _, err := c.changeStream(ctx, s.Prefix, cmd); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// step carries one step out and returns the command that notes it, if any.
-func (c *Coordinator) step(ctx context.Context, s *stream.State, at port.Version, step stream.Step) (stream.Command, error) {
-	switch step := step.(type) {
-	case stream.ProvisionStep:
-		if c.ports.Streams == nil {
-			return step.Done, nil
-		}
-		err := c.ports.Streams.Provision(ctx, port.Provision{
-			Prefix: s.Prefix, First: step.First, End: step.End, Groups: step.Groups, Start: step.Start,
-		})
-		return step.Done, err
-	case stream.CreateGroupStep:
-		return step.Done, c.createAggregate(ctx, s, step)
-	case stream.DeleteGroupStep:
-		return c.deleteAggregate(ctx, s.Prefix, step)
-	case stream.DeleteStreamStep:
-		return nil, c.removeStream(ctx, s.Prefix, at, step)
-	}
-	return nil, fmt.Errorf("stream %s: unknown step %T", s.Prefix, step)
-}
-
 // removeStream deletes a stream: its shards if that is asked for, then its
 // record. It looks at the record once more before it destroys anything, because
 // another coordinator may have finished this deletion while we were slow, and
@@ -263,7 +189,10 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, step
 		return err
 	}
 	now := c.input().Now
-	state := group.New(s.Prefix, name, s.ShardCount, s.Version, c.cfg.Timings, now)
+	state, _, _, err := group.Apply(group.New(s.Prefix, name, s.ShardCount, 0, c.cfg.Timings, now), group.Input{Now: now}, adopt(s.Layout()))
+	if err != nil {
+		return fmt.Errorf("group %s: %w", key, err)
+	}
 	loss := c.afterLoss(key)
 	if loss == nil && step.Again {
 		loss = &group.Correct{Reason: "a group of this name was deleted, and its members may still read"}
@@ -386,7 +315,7 @@ func (c *Coordinator) dropStream(ctx context.Context, prefix string, at port.Ver
 	defer done()
 	err := c.ports.Store.DeleteStream(ctx, prefix, at)
 	if err == nil || errors.Is(err, port.ErrConflict) {
-		c.remember(prefix, 0)
+		c.remember(prefix, nil)
 		return nil
 	}
 	return c.storeError(ctx, "delete stream "+prefix, err)
@@ -417,49 +346,4 @@ func isLive(s *stream.State, name string) bool {
 // missing is the refusal to start a group from scratch whose record was there.
 func missing(key port.GroupKey) error {
 	return protocol.ErrCorrupt.With("the record of group %s is missing although the stream lists it: restore it from a backup, or delete the group and create it again", key)
-}
-
-// scanStreams takes the open steps of all streams: what a coordinator that was
-// killed has left behind.
-func (c *Coordinator) scanStreams(ctx context.Context) {
-	call, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
-	defer done()
-	prefixes, err := c.ports.Store.ListStreams(call)
-	if err != nil {
-		c.storeTrouble(ctx, "list streams", err)
-		return
-	}
-	c.forgetOthers(prefixes)
-	if err := c.importStreams(ctx, prefixes); err != nil {
-		return
-	}
-	for _, prefix := range prefixes {
-		c.scanStream(ctx, prefix)
-	}
-}
-
-// forgetOthers drops what is remembered of streams that are gone; they may have
-// been deleted through another coordinator.
-func (c *Coordinator) forgetOthers(prefixes []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.shards, func(prefix string, _ int) bool {
-		_, there := slices.BinarySearch(prefixes, prefix)
-		return !there
-	})
-}
-
-func (c *Coordinator) scanStream(ctx context.Context, prefix string) {
-	s, _, err := c.loadStream(ctx, prefix)
-	if err == nil && len(s.Next()) == 0 {
-		return
-	}
-	if err == nil {
-		ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
-		defer done()
-		_, err = c.settle(ctx, prefix)
-	}
-	if err != nil && ctx.Err() == nil {
-		c.cfg.Logger.Warn("stream is not settled", "stream", prefix, "err", err)
-	}
 }

@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/core/stream"
+)
+
+// mayHaveStrays reports whether shards beyond the known ones are to be looked for now.
+func (c *Coordinator) mayHaveStrays(s *stream.State) bool {
+	now := c.ports.Clock.Mono()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, there := c.known[s.Prefix]
+	return there && now-k.looked >= lookInterval && len(s.Next(stream.Input{Look: true})) > 0
+}
+
+// prove asks what removed shards hold, and notes those that are empty.
+func (c *Coordinator) prove(ctx context.Context, s *stream.State, step stream.LookStep) (cmd stream.Command, waits bool, err error) {
+	shards, err := c.shards(ctx, s, step.Shards)
+	if err != nil {
+		return nil, false, err
+	}
+	proven := s.Prove(stream.Input{}, shards)
+	c.noteBlocked(s.Prefix, len(shards)-len(proven.Proofs))
+	if len(proven.Proofs) == 0 {
+		return nil, true, nil
+	}
+	return proven, false, nil
+}
+
+// shards looks at shards. Without a Redis nothing is known of them: only those that an
+// operator has given up can go, and they are somebody else's to delete.
+func (c *Coordinator) shards(ctx context.Context, s *stream.State, indexes []int) ([]stream.Shard, error) {
+	out := make([]stream.Shard, 0, len(indexes))
+	if c.ports.Shards == nil {
+		for _, i := range indexes {
+			if s.GivenUp.Contains(i) {
+				out = append(out, stream.Shard{Index: i})
+			}
+		}
+		return out, nil
+	}
+	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	found, err := c.ports.Shards.LookAt(ctx, s.Prefix, indexes)
+	if err != nil {
+		return nil, fmt.Errorf("look at the removed shards of stream %s: %w", s.Prefix, err)
+	}
+	for _, f := range found {
+		sh := stream.Shard{Index: f.Index, Exists: f.Exists, LastID: f.LastID, Records: f.Records}
+		for _, cursor := range f.Cursors {
+			sh.Cursors = append(sh.Cursors, stream.Cursor(cursor))
+		}
+		out = append(out, sh)
+	}
+	return out, nil
+}
+
+// retire removes shards that were proven empty, and notes what became of them.
+func (c *Coordinator) retire(ctx context.Context, prefix string, step stream.RetireStep) (cmd stream.Command, waits bool, err error) {
+	var noted stream.Retire
+	if c.ports.Shards == nil {
+		for _, r := range step.Shards {
+			noted.Gone = append(noted.Gone, r.Shard)
+		}
+		return noted, false, nil
+	}
+	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	ask := port.Retirement{Prefix: prefix, Ignored: step.Ignored, Shards: make([]port.RetireShard, len(step.Shards))}
+	for i, r := range step.Shards {
+		ask.Shards[i] = port.RetireShard{Index: r.Shard, LastID: r.LastID, Force: r.Force}
+	}
+	outcomes, err := c.ports.Shards.Retire(ctx, ask)
+	if err != nil {
+		return nil, false, fmt.Errorf("remove the empty shards of stream %s: %w", prefix, err)
+	}
+	for i, outcome := range outcomes {
+		if shard := step.Shards[i].Shard; outcome == port.ShardGone {
+			noted.Gone = append(noted.Gone, shard)
+		} else {
+			noted.Kept = append(noted.Kept, shard)
+		}
+	}
+	return noted, false, nil
+}
+
+// find looks for shards that were created late.
+func (c *Coordinator) find(ctx context.Context, prefix string, step stream.FindStep) (cmd stream.Command, waits bool, err error) {
+	if c.ports.Shards == nil {
+		return nil, true, nil
+	}
+	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	found, err := c.ports.Shards.Find(ctx, prefix, step.First, step.End)
+	if err != nil {
+		return nil, false, fmt.Errorf("look for shards of stream %s that were created late: %w", prefix, err)
+	}
+	if len(found) == 0 {
+		return nil, true, nil
+	}
+	return stream.FoundStrays{Shards: found}, false, nil
+}
