@@ -348,7 +348,11 @@ func (w *world) show() string {
 		if l.Acked > 0 {
 			acked = w.epoch(l.Acked)
 		}
-		out = append(out, fmt.Sprintf("%s %s, joined %s, at %s, acknowledged %s", l.Key(), lifeStates[l.State], w.epoch(l.JoinEpoch), w.epoch(l.Epoch), acked))
+		state := lifeStates[l.State]
+		if l.Draining {
+			state += " and drained"
+		}
+		out = append(out, fmt.Sprintf("%s %s, joined %s, at %s, acknowledged %s", l.Key(), state, w.epoch(l.JoinEpoch), w.epoch(l.Epoch), acked))
 	}
 	for shard, h := range s.Ledger.Holder {
 		line := fmt.Sprintf("shard %d:", shard)

@@ -19,6 +19,7 @@ var sentinels = map[string]*Error{
 	"ErrMigrationActive": ErrMigrationActive, "ErrMigrationNotFound": ErrMigrationNotFound, "ErrRollbackNotAllowed": ErrRollbackNotAllowed,
 	"ErrStreamHasGroups": ErrStreamHasGroups, "ErrLimit": ErrLimit, "ErrConflict": ErrConflict, "ErrStoreUnavailable": ErrStoreUnavailable,
 	"ErrRedisNotConfigured": ErrRedisNotConfigured, "ErrProvisioning": ErrProvisioning, "ErrMutexUnavailable": ErrMutexUnavailable,
+	"ErrMemberNotFound": ErrMemberNotFound, "ErrRedisUnavailable": ErrRedisUnavailable, "ErrRateLimit": ErrRateLimit,
 	"ErrTerminating": ErrTerminating, "ErrCorrupt": ErrCorrupt, "ErrTooLarge": ErrTooLarge, "ErrUnauthorized": ErrUnauthorized, "ErrForbidden": ErrForbidden,
 }
 

@@ -27,6 +27,8 @@ const (
 	CauseLeaving Cause = "MEMBER_LEAVING"
 	// CauseOldIncarnation: the holder is over, and may read until its lease ends.
 	CauseOldIncarnation Cause = "OLD_INCARNATION"
+	// CauseRemoved: the shard is not part of the stream any more.
+	CauseRemoved Cause = "REMOVED"
 	// CauseToBeGranted: the shard is free and is granted with the next change.
 	CauseToBeGranted Cause = "TO_BE_GRANTED"
 )
@@ -56,6 +58,21 @@ type Explanation struct {
 	Target *ShardTarget `json:"target"`
 	// Records are what Redis holds of it, null where no Redis is configured.
 	Records *ShardRecords `json:"records"`
+}
+
+// MaxExplanations bounds the shards of an ExplanationList.
+const MaxExplanations = 1000
+
+// ExplanationList answers GET …/explain: the shards that are not read as they should
+// be, by index, at most MaxExplanations.
+type ExplanationList struct {
+	StreamPrefix  string `json:"streamPrefix"`
+	ConsumerGroup string `json:"consumerGroup"`
+	ShardCount    int    `json:"shardCount"`
+	// SettledShards are read as they should be.
+	SettledShards int `json:"settledShards"`
+	// Shards say nothing of Redis: ask for one of them alone for that.
+	Shards []Explanation `json:"shards"`
 }
 
 // ShardHolder is who may be reading a shard.

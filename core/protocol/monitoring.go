@@ -275,9 +275,11 @@ type Overview struct {
 	Group       Group
 	Members     []Member
 	Assignments Assignments
+	// Shards are those that the group reads.
+	Shards []ShardIndex
 	// Offsets is nil where Redis is not configured or did not answer.
 	Offsets *Offsets
-	// Rates are those of the shards of Offsets, in their order.
+	// Rates are those of Shards, in their order, as are the shards of Offsets.
 	Rates []ShardRates
 }
 

@@ -16,6 +16,9 @@ func wireTypes() []any {
 		new(CreateStream), new(CreateGroup), new(Delete), new(StreamCreated), new(Stream), new(StreamList), new(Migration), new(Group), new(GroupList),
 		new(Scale), new(IgnoreGroup), new(GiveUp), new(Blocker), new(StreamScaled), new(MigrationList),
 		new(Routing), new(RouteShard), new(Member), new(MemberList), new(Assignments), new(Health), new(ErrorBody),
+		new(Consumption), new(ConsumerProgress), new(ShardID), new(Offsets), new(ShardOffset), new(Backlog), new(MessagesPage), new(MessageRecord),
+		new(SetTimings), new(GroupTimings), new(Order), new(IndexRepair),
+		new(Explanation), new(ExplanationList), new(ShardHolder), new(ShardTarget), new(ShardRecords),
 	}
 }
 
