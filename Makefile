@@ -23,6 +23,23 @@ help: ## list the targets
 build: ## build the command as bin/rsc
 	CGO_ENABLED=0 go build -trimpath -tags nomsgpack -ldflags '-X main.version=$(VERSION)' -o bin/rsc ./coordinator/cmd/rsc
 
+# The stack of docker-compose.yaml. COMPOSE=docker-compose for the older program.
+COMPOSE ?= docker compose
+export RSC_VERSION = $(VERSION)
+
+.PHONY: image
+image: ## build the image redis-stream-coordinator:local
+	docker build --build-arg VERSION='$(VERSION)' -t redis-stream-coordinator:local .
+
+.PHONY: up
+up: ## start Redis, two coordinators, consumers, a producer, Prometheus and Grafana in Docker (RSC_PASSWORD, RSC_RATE, COMPOSE)
+	$(COMPOSE) up -d --build
+	@echo "API http://127.0.0.1:$(or $(RSC_PORT),8080)  Prometheus http://127.0.0.1:$(or $(PROMETHEUS_PORT),9090)  Grafana http://127.0.0.1:$(or $(GRAFANA_PORT),3000)"
+
+.PHONY: down
+down: ## stop them and remove what they stored
+	$(COMPOSE) down -v
+
 .PHONY: demo
 demo: build ## run the whole system for a while under trouble and account for every record (DEMO_SECONDS, DEMO_RATE, REDIS_URL)
 	bin/rsc demo
@@ -85,6 +102,15 @@ chaos: ## kill, freeze and cut off coordinators, members and masters for 5 minut
 soak: ## load a coordinator as much as it can bear for 10 minutes and look at its memory (MINUTES)
 	scripts/test-setup.sh
 	RSC_CONTROLPLANE=long; export RSC_CONTROLPLANE; $(CONTROLPLANE) -run '^TestSoak$$' ./controlplane | $(VERDICTS)
+
+.PHONY: smoke
+smoke: ## play the stack of docker-compose.yaml as processes, ask Prometheus for all that the dashboards show, account for every record
+	scripts/test-setup.sh
+	cd e2e && RSC_SMOKE=processes go test -count=1 -v -timeout $(E2E_TIMEOUT) -run '^TestSmoke$$' ./smoke | $(VERDICTS)
+
+.PHONY: smoke-containers
+smoke-containers: ## build the image, run the stack in Docker and check the same (stand-ins where no image can be pulled)
+	scripts/smoke-containers.sh | $(VERDICTS)
 
 # SEEDS seeds from FIRST on, or one SEED with its whole trace; SHAPE for one shape
 # of schedule only.

@@ -10,6 +10,9 @@ require (
 	github.com/ThreeDotsLabs/watermill-redisstream v1.4.5
 	// The checker of linear: MIT License, it brings nothing else.
 	github.com/anishathalye/porcupine v1.3.1
+	// Grafana's own schema of dashboards, for smoke: Apache License 2.0, generated from
+	// Grafana by its makers. It brings nothing else.
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/redis-stream-coordinator/rsc/adapters/http v0.0.0
 	github.com/redis-stream-coordinator/rsc/adapters/redis v0.0.0
 	github.com/redis-stream-coordinator/rsc/consumer v0.0.0
@@ -21,6 +24,7 @@ require (
 	// between commits.
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
+	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/mod v0.43.0
 )
 
