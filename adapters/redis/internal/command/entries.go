@@ -25,10 +25,11 @@ func (e Entry) Size() int {
 }
 
 // Span asks for entries of one key: those from From to To, ids as XRANGE takes
-// them, at most Count.
+// them, at most Count; with Reverse from To down to From.
 type Span struct {
 	Key, From, To string
 	Count         int
+	Reverse       bool
 }
 
 // Ranges returns the entries of each span, none for a key that does not exist.
@@ -36,6 +37,9 @@ type Span struct {
 func (s *Streams) Ranges(ctx context.Context, spans []Span) ([][]Entry, error) {
 	calls, errs, err := s.each(ctx, len(spans), func(i int) call {
 		span := spans[i]
+		if span.Reverse {
+			return call{key: span.Key, args: []any{"xrevrange", span.Key, span.To, span.From, "count", span.Count}}
+		}
 		return call{key: span.Key, args: []any{"xrange", span.Key, span.From, span.To, "count", span.Count}}
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,45 +31,86 @@ type GroupInfo struct {
 	Name               string
 	Consumers, Pending int64
 	LastDeliveredID    string
+	// Lag is what the server believes that the group was not given, -1 where it does not
+	// know. It may be wrong.
+	Lag int64
 }
 
-// inspections are the commands that look at one key.
-const inspections = 3
+// Look is what was seen of one key. Without Err it is complete.
+type Look struct {
+	StreamInfo
+	// MemoryBytes is -1 where it was not asked for, or is not told.
+	MemoryBytes int64
+	Err         error
+}
 
 // Inspect looks at many keys, each by itself.
 // Errors: ErrNotStream, with the key; the first of all others.
 func (s *Streams) Inspect(ctx context.Context, keys []string) ([]StreamInfo, error) {
-	calls, errs, err := s.each(ctx, inspections*len(keys), func(i int) call {
-		key := keys[i/inspections]
-		switch i % inspections {
-		case 0:
-			return call{key: key, args: []any{"xinfo", "stream", key}}
-		case 1:
-			return call{key: key, args: []any{"xinfo", "groups", key}}
-		default:
-			return call{key: key, args: []any{"time"}}
-		}
-	})
+	looks, err := s.LookAt(ctx, keys, false)
 	if err != nil {
 		return nil, err
 	}
 	infos := make([]StreamInfo, len(keys))
-	for i, key := range keys {
-		at := i * inspections
-		switch {
-		case redis.HasErrorPrefix(calls[at].err, "no such key"), redis.HasErrorPrefix(calls[at+1].err, "no such key"):
-			continue
-		case redis.HasErrorPrefix(calls[at].err, "WRONGTYPE"):
-			return nil, fmt.Errorf("%s: %w", key, ErrNotStream)
+	for i := range looks {
+		if looks[i].Err != nil {
+			return nil, looks[i].Err
 		}
-		if err := cmp.Or(errs[at : at+inspections]...); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
-		if infos[i], err = parseInfo(calls[at].reply, calls[at+1].reply, calls[at+2].reply); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
+		infos[i] = looks[i].StreamInfo
 	}
 	return infos, nil
+}
+
+// LookAt looks at many keys, each by itself, with memory also at the memory they
+// take. What went wrong with one is in its Look.
+// Errors: what kept all of it from being sent.
+func (s *Streams) LookAt(ctx context.Context, keys []string, memory bool) ([]Look, error) {
+	commands := [][]any{{"xinfo", "stream"}, {"xinfo", "groups"}, {"time"}}
+	if memory {
+		commands = append(commands, []any{"memory", "usage"})
+	}
+	n := len(commands)
+	calls, errs, err := s.each(ctx, n*len(keys), func(i int) call {
+		key, args := keys[i/n], slices.Clone(commands[i%n])
+		if len(args) > 1 {
+			args = append(args, key)
+		}
+		return call{key: key, args: args}
+	})
+	if err != nil {
+		return nil, err
+	}
+	looks := make([]Look, len(keys))
+	for i, key := range keys {
+		looks[i] = lookOf(calls[i*n:(i+1)*n], errs[i*n:(i+1)*n])
+		if looks[i].Err != nil {
+			looks[i].Err = fmt.Errorf("%s: %w", key, looks[i].Err)
+		}
+	}
+	return looks, nil
+}
+
+// lookOf puts the answers for one key together. The memory is only a number more: a
+// user who may not ask for it sees the rest.
+func lookOf(calls []*call, errs []error) Look {
+	l := Look{MemoryBytes: -1}
+	switch {
+	case redis.HasErrorPrefix(calls[0].err, "no such key"), redis.HasErrorPrefix(calls[1].err, "no such key"):
+		return l
+	case redis.HasErrorPrefix(calls[0].err, "WRONGTYPE"):
+		l.Err = ErrNotStream
+		return l
+	}
+	if l.Err = cmp.Or(errs[:3]...); l.Err != nil {
+		return l
+	}
+	l.StreamInfo, l.Err = parseInfo(calls[0].reply, calls[1].reply, calls[2].reply)
+	if len(calls) > 3 {
+		if bytes, ok := calls[3].reply.(int64); ok {
+			l.MemoryBytes = bytes
+		}
+	}
+	return l
 }
 
 func parseInfo(stream, groups, now any) (StreamInfo, error) {
@@ -90,7 +132,10 @@ func parseInfo(stream, groups, now any) (StreamInfo, error) {
 		if !ok {
 			return StreamInfo{}, errReply(one)
 		}
-		g := GroupInfo{}
+		g := GroupInfo{Lag: -1}
+		if lag, known := fields["lag"].(int64); known {
+			g.Lag = lag
+		}
 		g.Name, _ = fields["name"].(string)
 		g.Consumers, _ = fields["consumers"].(int64)
 		g.LastDeliveredID, _ = fields["last-delivered-id"].(string)
