@@ -25,7 +25,8 @@ type GroupLook struct {
 }
 
 // Look says what this coordinator knows of each group that exists, by key. Groups
-// that have not said it when ctx ends are there with their key alone.
+// that have not said it when ctx ends are there with their key alone. One that was
+// deleted here is left out at once.
 func (c *Coordinator) Look(ctx context.Context) []GroupLook {
 	type asked struct {
 		r     *runner
@@ -33,7 +34,10 @@ func (c *Coordinator) Look(ctx context.Context) []GroupLook {
 	}
 	c.mu.Lock()
 	all := make([]asked, 0, len(c.groups))
-	for _, r := range c.groups {
+	for key, r := range c.groups {
+		if k, there := c.known[key.Stream]; there && !wants(&k.state, key.Group) {
+			continue
+		}
 		all = append(all, asked{r, make(chan GroupLook, 1)})
 	}
 	c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -306,6 +307,9 @@ func (c *Coordinator) dropGroup(ctx context.Context, key port.GroupKey, at port.
 	err := c.ports.Store.DeleteGroup(ctx, key, at)
 	if err != nil && !errors.Is(err, port.ErrConflict) {
 		return false, c.storeError(ctx, "delete group "+key.String(), err)
+	}
+	if err == nil {
+		c.tell(key, engine.Changed{}) //nolint:contextcheck // It outlives the call.
 	}
 	return err == nil, nil
 }
