@@ -113,6 +113,9 @@ func TestDocumentedRules(t *testing.T) {
 		t.Errorf("entry: %v", err)
 	}
 	cfg.KeyPrefix, cfg.Mutex.TTL = freshPrefix(), 200*time.Millisecond
+	if err := open(t, cfg).Audit().Record(t.Context(), port.AuditEntry{StreamPrefix: "orders"}); err != nil {
+		t.Errorf("audit: %v", err)
+	}
 	unlock, err := openMutex(t, cfg).LockStream(t.Context(), "orders")
 	if err != nil {
 		t.Fatal(err)

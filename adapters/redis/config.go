@@ -21,6 +21,8 @@ const (
 	DefaultPatience    = 5 * time.Second
 	DefaultWaitTimeout = time.Second
 
+	DefaultAuditEntries = 1000
+
 	DefaultMutexTTL            = 30 * time.Second
 	DefaultMutexAcquireTimeout = 5 * time.Second
 	DefaultMutexRetryInterval  = 100 * time.Millisecond
@@ -34,6 +36,7 @@ const (
 	maxPoolSize       = 10_000
 	maxAddrs          = 1_000
 	maxWaitReplicas   = 100
+	maxAuditEntries   = 1_000_000
 	// minMutexTTL leaves room for renewals, a third of it apart, that take as
 	// long as calls do on a busy server.
 	minMutexTTL           = 100 * time.Millisecond
@@ -107,6 +110,11 @@ type Config struct {
 	// Defaults to 1 s, or half of Timeout if that is shorter.
 	WaitTimeout time.Duration
 
+	// AuditEntries is how many entries each list of the audit keeps.
+	//
+	// Defaults to 1000.
+	AuditEntries int
+
 	// Mutex are the settings of the mutex.
 	Mutex MutexConfig
 
@@ -149,6 +157,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Timeout, DefaultTimeout)
 	setDefault(&c.Patience, DefaultPatience)
 	setDefault(&c.WaitTimeout, min(DefaultWaitTimeout, c.Timeout/2))
+	setDefault(&c.AuditEntries, DefaultAuditEntries)
 	setDefault(&c.Mutex.TTL, DefaultMutexTTL)
 	setDefault(&c.Mutex.AcquireTimeout, DefaultMutexAcquireTimeout)
 	setDefault(&c.Mutex.RetryInterval, DefaultMutexRetryInterval)
@@ -192,6 +201,9 @@ func (c Config) validate() error {
 	}
 	if c.WaitTimeout < time.Millisecond || c.WaitTimeout >= c.Timeout {
 		complain("WaitTimeout is %s, must be at least 1ms and less than Timeout (%s)", c.WaitTimeout, c.Timeout)
+	}
+	if c.AuditEntries < 1 || c.AuditEntries > maxAuditEntries {
+		complain("AuditEntries is %d, must be between 1 and %d", c.AuditEntries, maxAuditEntries)
 	}
 	bound("Mutex.TTL", c.Mutex.TTL, minMutexTTL, maxMutexTTL)
 	bound("Mutex.AcquireTimeout", c.Mutex.AcquireTimeout, minTimeout, maxMutexTTL)

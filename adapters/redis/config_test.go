@@ -19,17 +19,18 @@ func TestZeroConfigIsValid(t *testing.T) {
 
 func TestConfigComplaints(t *testing.T) {
 	_, err := Open(t.Context(), Config{
-		KeyPrefix:   "a{b",
-		DialTimeout: -1,
-		Timeout:     time.Hour,
-		PoolSize:    -1,
-		Mutex:       MutexConfig{TTL: time.Millisecond, AcquireTimeout: time.Microsecond, RetryInterval: -time.Second},
+		KeyPrefix:    "a{b",
+		DialTimeout:  -1,
+		Timeout:      time.Hour,
+		PoolSize:     -1,
+		AuditEntries: -1,
+		Mutex:        MutexConfig{TTL: time.Millisecond, AcquireTimeout: time.Microsecond, RetryInterval: -time.Second},
 	})
 	if err == nil {
 		t.Fatal("no complaint")
 	}
 	for _, want := range []string{
-		`KeyPrefix is "a{b"`, "DialTimeout is -1ns", "Timeout is 1h0m0s, must be between 10ms and 1m0s", "PoolSize is -1",
+		`KeyPrefix is "a{b"`, "DialTimeout is -1ns", "Timeout is 1h0m0s, must be between 10ms and 1m0s", "PoolSize is -1", "AuditEntries is -1, must be between 1 and 1000000",
 		"Mutex.TTL is 1ms", "Mutex.AcquireTimeout is 1µs", "Mutex.RetryInterval is -1s",
 	} {
 		if !strings.Contains(err.Error(), want) {

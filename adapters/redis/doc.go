@@ -1,6 +1,6 @@
 // Package redis keeps the coordinator's records in Redis and prepares the
-// streams there: a port.Store with its port.Signal, a port.Mutex and a port.Streams
-// on one server, on the master that Sentinels watch, or on a Redis Cluster.
+// streams there: a port.Store with its port.Signal, a port.Mutex, a port.Audit and a
+// port.Streams on one server, on the master that Sentinels watch, or on a Redis Cluster.
 //
 // # Keys
 //
@@ -15,6 +15,10 @@
 //	P:{S:G}:mutex      string  token of the holder, expires
 //	P:{S}:stream       hash    one stream: record, revision, nonce, layoutVersion
 //	P:{S}:stream-mutex string  token of the holder, expires
+//	P:{S:G}:admin:audit, P:{S}:admin:audit
+//	                   list    who changed the group, or the stream: JSON, the newest
+//	                           last, at most Config.AuditEntries
+//	P:admin:audit      list    who tried to and was refused for who it was
 //	P:groups           set     the names of all metadata keys
 //	P:streams          set     the names of all stream record keys
 //	P:store-id         string  random, drawn when the store was first opened

@@ -18,6 +18,7 @@ type layout struct {
 const (
 	metadataSuffix = "}:metadata"
 	streamSuffix   = "}:stream"
+	auditSuffix    = ":admin:audit"
 )
 
 var (
@@ -45,10 +46,20 @@ func (l layout) groupMutex(key port.GroupKey) string {
 
 func (l layout) stream(prefix string) string      { return l.prefix + ":{" + prefix + streamSuffix }
 func (l layout) streamMutex(prefix string) string { return l.prefix + ":{" + prefix + "}:stream-mutex" }
-func (l layout) groups() string                   { return l.prefix + ":groups" }
-func (l layout) streams() string                  { return l.prefix + ":streams" }
-func (l layout) storeID() string                  { return l.prefix + ":store-id" }
-func (l layout) changes() string                  { return l.prefix + ":changes" }
+
+func (l layout) groupAudit(key port.GroupKey) string {
+	return l.prefix + ":{" + key.Stream + ":" + encodeGroup.Replace(key.Group) + "}" + auditSuffix
+}
+
+func (l layout) streamAudit(prefix string) string {
+	return l.prefix + ":{" + prefix + "}" + auditSuffix
+}
+func (l layout) refusedAudit() string { return l.prefix + auditSuffix }
+
+func (l layout) groups() string  { return l.prefix + ":groups" }
+func (l layout) streams() string { return l.prefix + ":streams" }
+func (l layout) storeID() string { return l.prefix + ":store-id" }
+func (l layout) changes() string { return l.prefix + ":changes" }
 
 // parts is how many keys show that no server of a Cluster was emptied, each in a
 // slot range of its own: a master with twice that many slots in a row holds one.

@@ -20,9 +20,12 @@ func TestKeys(t *testing.T) {
 		l.oldGroup(port.GroupKey{Stream: "orders:eu", Group: "a:b%{c}"}).Metadata: "redis-stream:coord:{orders:eu:a:b%{c}}:metadata",
 		l.stream("orders:eu"):      "redis-stream:coord:{orders:eu}:stream",
 		l.streamMutex("orders:eu"): "redis-stream:coord:{orders:eu}:stream-mutex",
-		l.groups():                 "redis-stream:coord:groups",
-		l.streams():                "redis-stream:coord:streams",
-		l.storeID():                "redis-stream:coord:store-id",
+		l.groupAudit(port.GroupKey{Stream: "orders:eu", Group: "a:b"}): "redis-stream:coord:{orders:eu:a%3Ab}:admin:audit",
+		l.streamAudit("orders:eu"):                                     "redis-stream:coord:{orders:eu}:admin:audit",
+		l.refusedAudit():                                               "redis-stream:coord:admin:audit",
+		l.groups():                                                     "redis-stream:coord:groups",
+		l.streams():                                                    "redis-stream:coord:streams",
+		l.storeID():                                                    "redis-stream:coord:store-id",
 		(layout{prefix: "coord:"}).group(port.GroupKey{Stream: "s", Group: "g"}).Metadata: "coord::{s:g}:metadata",
 	} {
 		if got != want {

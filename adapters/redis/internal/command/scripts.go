@@ -48,6 +48,8 @@ var (
 	valueReplaceText string
 	//go:embed scripts/hash_create.lua
 	hashCreateText string
+	//go:embed scripts/list_append.lua
+	listAppendText string
 	//go:embed scripts/mutex_lock.lua
 	mutexLockText string
 	//go:embed scripts/mutex_renew.lua
@@ -74,11 +76,12 @@ var (
 	instanceProbe = newScript(instanceProbeText)
 	valueReplace  = newScript(valueReplaceText)
 	hashCreate    = newScript(hashCreateText)
+	listAppend    = newScript(listAppendText)
 	mutexLock     = newScript(mutexLockText)
 	mutexRenew    = newScript(mutexRenewText)
 	mutexUnlock   = newScript(mutexUnlockText)
 )
 
-// storeRules are the commands that the scripts of the store and the mutex carry
-// out, as rules of an ACL.
-const storeRules = "+info +exists +get +set +del +hget +hmget +hgetall +hset +hdel +hlen +pexpire +publish"
+// storeRules are the commands that the scripts of the store, the mutex and the audit
+// carry out, as rules of an ACL.
+const storeRules = "+info +exists +get +set +del +hget +hmget +hgetall +hset +hdel +hlen +pexpire +publish +rpush +ltrim"
