@@ -17,7 +17,6 @@ import (
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/redistest"
 	"github.com/redis-stream-coordinator/rsc/core/port"
-	"github.com/redis-stream-coordinator/rsc/core/port/porttest"
 	"github.com/redis-stream-coordinator/rsc/core/routing"
 )
 
@@ -94,15 +93,8 @@ func TestDocumentedRules(t *testing.T) {
 	if _, err := s.RepairIndex(t.Context()); err != nil {
 		t.Error(err)
 	}
+	streamSuites(t, cfg, admin, func(ctx context.Context) error { return removeKeys(ctx, admin) })
 	streams := open(t, cfg).Streams()
-	porttest.Streams(t, func(t *testing.T) porttest.Redis {
-		if err := removeKeys(t.Context(), admin); err != nil {
-			t.Fatal(err)
-		}
-		return porttest.Redis{Streams: streams, Do: func(ctx context.Context, args ...any) (any, error) {
-			return admin.Do(ctx, args...).Result()
-		}}
-	})
 	if err := streams.Provision(t.Context(), port.Provision{Prefix: "porttest-inspect", End: 1, Groups: []string{"g"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -141,15 +133,7 @@ func TestDocumentedRulesOnCluster(t *testing.T) {
 	}
 	cfg := redis.Config{Addrs: cluster.Addrs(), Username: "coordinator", Password: "pw", WaitReplicas: 1}
 	metadataSuites(t, cfg)
-	porttest.Streams(t, func(t *testing.T) porttest.Redis {
-		err := admin.ForEachMaster(t.Context(), removeKeys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return porttest.Redis{Streams: open(t, cfg).Streams(), Do: func(ctx context.Context, args ...any) (any, error) {
-			return admin.Do(ctx, args...).Result()
-		}}
-	})
+	streamSuites(t, cfg, admin, func(ctx context.Context) error { return admin.ForEachMaster(ctx, removeKeys) })
 	cfg.KeyPrefix = freshPrefix()
 	s := openStore(t, cfg)
 	key := port.GroupKey{Stream: "orders", Group: "billing"}

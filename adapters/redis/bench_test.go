@@ -97,3 +97,59 @@ func BenchmarkProvision(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkShards looks at 1,000 shards with 3 groups each, gives them new last ids, and
+// removes them.
+func BenchmarkShards(b *testing.B) {
+	s := open(b, redis.Config{URL: redistest.Start(b).URL()}).Streams()
+	p := port.Provision{Prefix: "s", End: 1000, Groups: []string{"a", "b", "c"}, Start: protocol.StartEarliest, Renew: true}
+	indexes := make([]int, p.End)
+	for i := range indexes {
+		indexes[i] = i
+	}
+	provision := func(b *testing.B) {
+		b.Helper()
+		if err := s.Provision(b.Context(), p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	look := func(b *testing.B) []port.Shard {
+		b.Helper()
+		shards, err := s.LookAt(b.Context(), p.Prefix, indexes)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return shards
+	}
+	b.Run("Renew", func(b *testing.B) {
+		for b.Loop() {
+			provision(b)
+		}
+	})
+	b.Run("LookAt", func(b *testing.B) {
+		for b.Loop() {
+			look(b)
+		}
+	})
+	b.Run("Retire", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			provision(b)
+			ask := port.Retirement{Prefix: p.Prefix}
+			for _, sh := range look(b) {
+				ask.Shards = append(ask.Shards, port.RetireShard{Index: sh.Index, LastID: sh.LastID})
+			}
+			b.StartTimer()
+			if _, err := s.Retire(b.Context(), ask); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Find/65536", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.Find(b.Context(), p.Prefix, 0, 65_536); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

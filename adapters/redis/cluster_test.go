@@ -14,7 +14,6 @@ import (
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/redistest"
 	"github.com/redis-stream-coordinator/rsc/core/port"
-	"github.com/redis-stream-coordinator/rsc/core/port/porttest"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/routing"
 )
@@ -47,18 +46,8 @@ func TestStreamsOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, false)
 	c := rawCluster(t, cluster)
-	porttest.Streams(t, func(t *testing.T) porttest.Redis {
-		err := c.ForEachMaster(t.Context(), removeKeys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return porttest.Redis{
-			Streams: openCluster(t, cluster),
-			Do: func(ctx context.Context, args ...any) (any, error) {
-				return c.Do(ctx, args...).Result()
-			},
-		}
-	})
+	cfg := redis.Config{Addrs: cluster.Addrs(), Patience: 30 * time.Second}
+	streamSuites(t, cfg, c, func(ctx context.Context) error { return c.ForEachMaster(ctx, removeKeys) })
 }
 
 // TestWrongKind: a Cluster taken for a server, and the other way round.

@@ -103,20 +103,24 @@ func metadataSuites(t *testing.T, cfg redis.Config) {
 // suites runs the conformance suites against one server.
 func suites(t *testing.T, url string) {
 	metadataSuites(t, redis.Config{URL: url})
-	t.Run("Streams", func(t *testing.T) {
-		c := raw(t, url)
-		porttest.Streams(t, func(t *testing.T) porttest.Redis {
-			if err := removeKeys(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
-			return porttest.Redis{
-				Streams: open(t, redis.Config{URL: url}).Streams(),
-				Do: func(ctx context.Context, args ...any) (any, error) {
-					return c.Do(ctx, args...).Result()
-				},
-			}
-		})
-	})
+	c := raw(t, url)
+	streamSuites(t, redis.Config{URL: url}, c, func(ctx context.Context) error { return removeKeys(ctx, c) })
+}
+
+// streamSuites runs the suites of what is done with streams; clean removes the keys
+// of the one before.
+func streamSuites(t *testing.T, cfg redis.Config, c goredis.UniversalClient, clean func(context.Context) error) {
+	fresh := func(t *testing.T) porttest.Redis {
+		if err := clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		streams := open(t, cfg).Streams()
+		return porttest.Redis{Streams: streams, Shards: streams, Do: func(ctx context.Context, args ...any) (any, error) {
+			return c.Do(ctx, args...).Result()
+		}}
+	}
+	t.Run("Streams", func(t *testing.T) { porttest.Streams(t, fresh) })
+	t.Run("Shards", func(t *testing.T) { porttest.Shards(t, fresh) })
 }
 
 // removeKeys removes what the suite of streams has left on a server.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/command"
@@ -30,36 +31,67 @@ func (s *Streams) Provision(ctx context.Context, p port.Provision) error {
 	if err := s.checkForeign(ctx, p.Prefix, keys); err != nil {
 		return err
 	}
-	if len(p.Groups) == 0 {
-		errs, err := s.cmd.CreateStreams(ctx, keys)
-		return provisioned(p.Prefix, errs, err, func(i int) command.StreamGroup { return command.StreamGroup{Stream: keys[i]} })
+	switch {
+	case p.Renew:
+		return s.renew(ctx, p, keys)
+	case len(p.Groups) == 0:
+		return s.createStreams(ctx, p.Prefix, keys)
 	}
-	start := command.FromOldest
-	if p.Start == protocol.StartLatest {
-		start = command.FromNewest
-	}
-	groups := make([]command.StreamGroup, 0, len(keys)*len(p.Groups))
-	for _, key := range keys {
-		for _, group := range p.Groups {
-			groups = append(groups, command.StreamGroup{Stream: key, Group: group})
+	return s.createGroups(ctx, p, keys)
+}
+
+func (s *Streams) createStreams(ctx context.Context, prefix string, keys []string) error {
+	for part := range slices.Chunk(keys, callsAtOnce) {
+		errs, err := s.cmd.CreateStreams(ctx, part)
+		err = provisioned(prefix, errs, err, func(i int) command.StreamGroup { return command.StreamGroup{Stream: part[i]} })
+		if err != nil {
+			return err
 		}
 	}
-	errs, err := s.cmd.CreateGroups(ctx, groups, start)
-	return provisioned(p.Prefix, errs, err, func(i int) command.StreamGroup { return groups[i] })
+	return nil
+}
+
+func (s *Streams) createGroups(ctx context.Context, p port.Provision, keys []string) error {
+	groups := make([]command.StreamGroup, 0, min(callsAtOnce, len(keys)*len(p.Groups)))
+	for part := range slices.Chunk(keys, max(1, callsAtOnce/len(p.Groups))) {
+		groups = groups[:0]
+		for _, key := range part {
+			for _, group := range p.Groups {
+				groups = append(groups, command.StreamGroup{Stream: key, Group: group})
+			}
+		}
+		errs, err := s.cmd.CreateGroups(ctx, groups, startOf(p))
+		if err := provisioned(p.Prefix, errs, err, func(i int) command.StreamGroup { return groups[i] }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startOf is the id at which consumer groups are created.
+func startOf(p port.Provision) string {
+	if p.Start == protocol.StartLatest {
+		return command.FromNewest
+	}
+	return command.FromOldest
 }
 
 // Remove implements port.Streams.
 func (s *Streams) Remove(ctx context.Context, prefix string, first, end int) error {
-	if err := s.cmd.RemoveStreams(ctx, shardKeys(prefix, first, end)); err != nil {
-		return fmt.Errorf("remove the shards of stream %s: %w", prefix, err)
+	for part := range slices.Chunk(shardKeys(prefix, first, end), callsAtOnce) {
+		if err := s.cmd.RemoveStreams(ctx, part); err != nil {
+			return fmt.Errorf("remove the shards of stream %s: %w", prefix, err)
+		}
 	}
 	return nil
 }
 
 // RemoveGroup implements port.Streams.
 func (s *Streams) RemoveGroup(ctx context.Context, prefix, group string, first, end int) error {
-	if err := s.cmd.RemoveGroup(ctx, shardKeys(prefix, first, end), group); err != nil {
-		return fmt.Errorf("remove consumer group %s from stream %s: %w", group, prefix, err)
+	for part := range slices.Chunk(shardKeys(prefix, first, end), callsAtOnce) {
+		if err := s.cmd.RemoveGroup(ctx, part, group); err != nil {
+			return fmt.Errorf("remove consumer group %s from stream %s: %w", group, prefix, err)
+		}
 	}
 	return nil
 }
@@ -75,14 +107,16 @@ func (s *Streams) Ping(ctx context.Context) error {
 // checkForeign looks at the keys before anything is created, so that a refused
 // create leaves nothing behind.
 func (s *Streams) checkForeign(ctx context.Context, prefix string, keys []string) error {
-	types, err := s.cmd.KeyTypes(ctx, keys)
-	if err != nil {
-		return protocol.ErrProvisioning.With("look at the keys of stream %s: %v", prefix, err)
-	}
 	var foreign []string
-	for i, kind := range types {
-		if kind != "stream" && kind != "none" {
-			foreign = append(foreign, fmt.Sprintf("%s (%s)", keys[i], kind))
+	for part := range slices.Chunk(keys, callsAtOnce) {
+		types, err := s.cmd.KeyTypes(ctx, part)
+		if err != nil {
+			return protocol.ErrProvisioning.With("look at the keys of stream %s: %v", prefix, err)
+		}
+		for i, kind := range types {
+			if kind != "stream" && kind != "none" {
+				foreign = append(foreign, fmt.Sprintf("%s (%s)", part[i], kind))
+			}
 		}
 	}
 	return errForeign(prefix, foreign)

@@ -14,6 +14,8 @@ import (
 // Redis is a Redis with the adapter that is tested on it.
 type Redis struct {
 	Streams port.Streams
+	// Shards is for the suite of that name alone.
+	Shards port.Shards
 	// Do sends one command on one key to the same Redis and returns the reply:
 	// nil, string, int64, or []any of these.
 	Do func(ctx context.Context, args ...any) (any, error)

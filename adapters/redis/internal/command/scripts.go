@@ -62,6 +62,15 @@ var (
 	shardRemoveText string
 	//go:embed scripts/shard_remove_group.lua
 	shardRemoveGroupText string
+
+	//go:embed scripts/shard_prelude.lua
+	shardPrelude string
+	//go:embed scripts/shard_look.lua
+	shardLookText string
+	//go:embed scripts/shard_retire.lua
+	shardRetireText string
+	//go:embed scripts/shard_renew.lua
+	shardRenewText string
 )
 
 var (
@@ -80,6 +89,10 @@ var (
 	mutexLock     = newScript(mutexLockText)
 	mutexRenew    = newScript(mutexRenewText)
 	mutexUnlock   = newScript(mutexUnlockText)
+
+	shardLook   = newScript(shardPrelude + shardLookText)
+	shardRetire = newScript(shardPrelude + shardRetireText)
+	shardRenew  = newScript(shardPrelude + shardRenewText)
 )
 
 // storeRules are the commands that the scripts of the store, the mutex and the audit

@@ -1,0 +1,31 @@
+-- KEYS: shard. ARGV: the last id that was generated in it when it was looked at, empty
+-- when there was no stream; 1 to remove it with whatever it holds; the names of consumer
+-- groups that nobody waits for. Removes the stream if nobody misses anything. What is no
+-- stream is no shard, and stays.
+local info = stream(KEYS[1])
+if not info then
+  return 'gone'
+end
+if info['last-generated-id'] ~= ARGV[1] then
+  return 'kept'
+end
+if ARGV[2] ~= '1' then
+  local ignored = {}
+  for i = 3, #ARGV do
+    ignored[ARGV[i]] = true
+  end
+  local read = info['length'] == 0
+  for _, group in ipairs(groups(KEYS[1])) do
+    if not ignored[group['name']] then
+      read = true
+      if group['pending'] > 0 or behind(KEYS[1], group, 1)[1] then
+        return 'busy'
+      end
+    end
+  end
+  if not read then
+    return 'busy'
+  end
+end
+redis.call('UNLINK', KEYS[1])
+return 'gone'
