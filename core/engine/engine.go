@@ -432,7 +432,7 @@ func (e *Engine) save(in Input, next group.State, resp group.Response, events []
 		v = group.NewView(&next)
 	}
 	v.State.Saving(group.Save{Revision: e.known.Revision + 1, Nonce: in.ID}, e.known.Instance)
-	body, err := group.Encode(v.State)
+	body, err := v.Encode()
 	if err != nil {
 		e.unwritable(in, err)
 		return

@@ -62,7 +62,8 @@ type Response struct {
 	Changed bool
 	// Answers has one element for each Beat, in their order.
 	Answers []Answer
-	// View is the index of the next state; nil where no answer needed it.
+	// View is the index of the next state; nil where nothing changed and no answer
+	// needed it.
 	View *View
 	// Relied are the lives from which something was taken because their lease
 	// ran out: the save must name their stamps.
@@ -98,17 +99,21 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 	c.bury()
 	if !c.changed {
 		// Nothing was touched: the state that was given is the next one.
-		answers, view := c.answers(&s, c.before)
-		return s, Response{Answers: answers, View: view}, c.events, nil
+		if len(c.asked) > 0 {
+			c.index()
+		}
+		return s, Response{Answers: c.answers(c.before), View: c.before}, c.events, nil
 	}
 	c.s.UpdatedAt = in.Now
 	c.date()
-	if err := c.s.Check(); err != nil {
+	present := call(c.s.Lives)
+	if err := c.s.check(&present); err != nil {
 		return s, Response{}, nil, err
 	}
 	next := c.s
-	answers, view := c.answers(&next, nil)
-	return next, Response{Changed: true, Answers: answers, View: view, Relied: c.relied, Gone: c.gone}, c.events, nil
+	view := newView(&next, present)
+	view.inherit(c.before)
+	return next, Response{Changed: true, Answers: c.answers(view), View: view, Relied: c.relied, Gone: c.gone}, c.events, nil
 }
 
 // change is one Apply in progress: a copy of the state, and what was done to it.
@@ -319,7 +324,7 @@ func (c *change) tick() {
 func (c *change) suspects() []int32 {
 	var out []int32
 	note := func(key string) {
-		if life, found := c.index().lives[key]; found {
+		if life, found := c.index().find(key); found {
 			out = append(out, life)
 		}
 	}

@@ -10,10 +10,16 @@ import (
 // Apply and after every load.
 // Errors: ErrInvariant, with the contradiction.
 func (s *State) Check() error {
+	present := call(s.Lives)
+	return s.check(&present)
+}
+
+// check is Check for who has called the roll already.
+func (s *State) check(present *roll) error {
 	if err := s.checkColumns(); err != nil {
 		return err
 	}
-	if err := s.checkLives(); err != nil {
+	if err := s.checkLives(present); err != nil {
 		return err
 	}
 	return s.checkLedger()
@@ -41,24 +47,19 @@ func (s *State) checkColumns() error {
 	return s.Timings.Validate()
 }
 
-func (s *State) checkLives() error {
-	seen := make(map[string]bool, len(s.Lives))
-	active := make(map[string]bool, len(s.Lives))
+func (s *State) checkLives(present *roll) error {
 	for i := range s.Lives {
 		l := &s.Lives[i]
 		if l.Member == "" || l.Incarnation == "" {
 			return broken("incarnation %q of member %q lacks a name", l.Incarnation, l.Member)
 		}
-		key := l.Key()
-		if seen[key] {
+		if at, _ := present.find(present.keys[i]); int(at) != i {
 			return broken("incarnation %q of member %q is there twice", l.Incarnation, l.Member)
 		}
-		seen[key] = true
-		if l.State == Active {
-			if active[l.Member] {
+		for later := present.next[i]; later != None; later = present.next[later] {
+			if l.State == Active && s.Lives[later].State == Active {
 				return broken("member %q has two living incarnations", l.Member)
 			}
-			active[l.Member] = true
 		}
 		if l.JoinEpoch <= 0 || l.Epoch < l.JoinEpoch || l.Epoch > s.Counter || l.Acked < 0 || l.Acked > l.Epoch {
 			return broken("member %q joined in epoch %d, has epoch %d, acknowledged %d, counter %d",

@@ -12,8 +12,14 @@ import (
 // Encode writes the state as it is stored. The same state gives the same bytes:
 // those that encoding/json makes of the record.
 // Errors: protocol.ErrTooLarge above protocol.MaxAggregateBytes.
-func Encode(s *State) ([]byte, error) {
-	body, err := s.encode()
+func Encode(s *State) ([]byte, error) { return encode(s, make([]string, len(s.Lives))) }
+
+// Encode writes the state of the view as Encode does. What it writes of a life is kept
+// for views of later states, in which most lives are the same.
+func (v *View) Encode() ([]byte, error) { return encode(v.State, v.rows) }
+
+func encode(s *State, rows []string) ([]byte, error) {
+	body, err := s.encode(rows)
 	if err != nil {
 		return nil, fmt.Errorf("encode group %s/%s: %w", s.Stream, s.Group, err)
 	}
@@ -24,7 +30,7 @@ func Encode(s *State) ([]byte, error) {
 	return body, nil
 }
 
-func (s *State) encode() ([]byte, error) {
+func (s *State) encode(rows []string) ([]byte, error) {
 	first, err := json.Marshal(head{
 		SchemaVersion: SchemaVersion, StreamPrefix: s.Stream, ConsumerGroup: s.Group,
 		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
@@ -43,7 +49,7 @@ func (s *State) encode() ([]byte, error) {
 	}
 	w := writer{b: make([]byte, 0, s.size(len(first)+len(last)))}
 	w.b = append(w.b, first[:len(first)-1]...)
-	w.lives(s.Lives)
+	w.lives(s.Lives, rows)
 	w.ledger(s)
 	w.b = appendColumn(append(w.b, `,"target":`...), s.Target, 0)
 	w.tombstones(s.Ended)
@@ -86,11 +92,43 @@ type writer struct {
 	err error
 }
 
-func (w *writer) lives(all []Life) {
+// inherit takes over what was written of lives that are the same in another view. The
+// order of lives does not change, so one walk over both finds them.
+func (v *View) inherit(before *View) {
+	if before == nil {
+		return
+	}
+	j := 0
+	for i := range v.State.Lives {
+		for at := j; at < len(before.keys); at++ {
+			if before.keys[at] == v.keys[i] {
+				if before.State.Lives[at] == v.State.Lives[i] {
+					v.rows[i] = before.rows[at]
+				}
+				j = at + 1
+				break
+			}
+			if at-j == maxSkipped {
+				break // it is new
+			}
+		}
+	}
+}
+
+// maxSkipped is how many lives that are gone in a row are looked over.
+const maxSkipped = 8
+
+// lives writes all lives, and into rows what it wrote of each.
+func (w *writer) lives(all []Life, rows []string) {
 	w.b = append(w.b, `,"lives":[`...)
 	for i := range all {
 		l := &all[i]
 		w.comma(i)
+		if rows[i] != "" {
+			w.b = append(w.b, rows[i]...)
+			continue
+		}
+		begun := len(w.b)
 		w.text(`{"member":`, l.Member)
 		if l.Name != "" {
 			w.text(`,"name":`, l.Name)
@@ -106,6 +144,9 @@ func (w *writer) lives(all []Life) {
 		w.flag(`,"draining":true`, l.Draining)
 		w.time(`,"joinedAt":`, l.JoinedAt.UTC())
 		w.b = append(w.b, '}')
+		if w.err == nil {
+			rows[i] = string(w.b[begun:])
+		}
 	}
 	w.b = append(w.b, ']')
 }

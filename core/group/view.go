@@ -1,7 +1,6 @@
 package group
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
@@ -15,12 +14,9 @@ type View struct {
 	State *State
 	// briefs are those of the lives, in their order.
 	briefs []brief
-	// lives finds a life by its key.
-	lives map[string]int32
-	// first maps a member to its oldest life, next a life to the following one
-	// of the same member, or None.
-	first map[string]int32
-	next  []int32
+	roll
+	// rows are the lives as they are stored, each empty until it was written once.
+	rows []string
 	// held and pending list shards by life, ascending: those of life i are
 	// list[start[i]:start[i+1]].
 	held, pending byLife
@@ -52,21 +48,13 @@ type byLife struct {
 func (b byLife) of(life int32) []int32 { return b.list[b.start[life]:b.start[life+1]] }
 
 // NewView indexes a state.
-func NewView(s *State) *View {
-	n := len(s.Lives)
-	v := &View{State: s, briefs: make([]brief, n), lives: make(map[string]int32, n), first: make(map[string]int32, n), next: make([]int32, n)}
-	for i := range slices.Backward(s.Lives) {
+func NewView(s *State) *View { return newView(s, call(s.Lives)) }
+
+func newView(s *State, r roll) *View {
+	v := &View{State: s, roll: r, briefs: make([]brief, len(s.Lives)), rows: make([]string, len(s.Lives))}
+	for i := range s.Lives {
 		l := &s.Lives[i]
-		key := l.Key()
-		v.briefs[i] = brief{key: key, epoch: l.Epoch, acked: l.Acked, state: l.State, legacy: l.Legacy}
-		v.lives[key] = int32(i)
-		v.next[i] = None
-		// The same bytes as in the key, so that a look-up fetches them once.
-		member := key[:len(l.Member)]
-		if later, another := v.first[member]; another {
-			v.next[i] = later
-		}
-		v.first[member] = int32(i)
+		v.briefs[i] = brief{key: r.keys[i], epoch: l.Epoch, acked: l.Acked, state: l.State, legacy: l.Legacy}
 	}
 	v.held = index(len(s.Lives), s.Ledger.Holder)
 	waiting := make([]int32, len(s.Target))
@@ -116,7 +104,7 @@ func index(lives int, column []int32) byLife {
 
 // Life finds an incarnation by its key.
 func (v *View) Life(key string) (*Life, bool) {
-	i, found := v.lives[key]
+	i, found := v.find(key)
 	if !found {
 		return nil, false
 	}
@@ -125,16 +113,6 @@ func (v *View) Life(key string) (*Life, bool) {
 
 // Key returns the key of the life at a place of State.Lives.
 func (v *View) Key(place int) string { return v.briefs[place].key }
-
-// livesOf walks over the lives of a member, in the order of their joining.
-func (v *View) livesOf(member string) iter.Seq[int32] {
-	return func(yield func(int32) bool) {
-		life, found := v.first[member]
-		for found && life != None && yield(life) {
-			life = v.next[life]
-		}
-	}
-}
 
 // active finds the life that is the member now.
 func (v *View) active(member string) (int32, bool) {
@@ -157,7 +135,7 @@ func (v *View) Active(member string) (*Life, bool) {
 
 // Held returns the shards that a life holds, ascending; not to be changed.
 func (v *View) Held(key string) []int32 {
-	i, found := v.lives[key]
+	i, found := v.find(key)
 	if !found {
 		return nil
 	}
@@ -170,7 +148,8 @@ func (v *View) Granted() bool { return len(v.held.list) > 0 }
 // Answer is the answer OK for a life of the state: what it may read now, and
 // what it will get.
 func (v *View) Answer(q *protocol.Heartbeat, key string) protocol.HeartbeatResponse {
-	return v.answer(q, v.lives[key])
+	life, _ := v.find(key)
+	return v.answer(q, life)
 }
 
 func (v *View) answer(q *protocol.Heartbeat, life int32) protocol.HeartbeatResponse {
@@ -289,19 +268,16 @@ func reads(owned protocol.Shards, assigned []protocol.AssignedShard) bool {
 }
 
 // answers makes the answers of a change from the state that it led to.
-func (c *change) answers(s *State, v *View) ([]Answer, *View) {
+func (c *change) answers(v *View) []Answer {
 	if len(c.asked) == 0 {
-		return nil, v
-	}
-	if v == nil {
-		v = NewView(s)
+		return nil
 	}
 	v.trusting = !c.on(rules.CorrectionKeepsOwned)
 	out := make([]Answer, len(c.asked))
 	for i, a := range c.asked {
 		out[i] = c.answer(v, a)
 	}
-	return out, v
+	return out
 }
 
 func (c *change) answer(v *View, a asked) Answer {

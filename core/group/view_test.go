@@ -1,7 +1,10 @@
 package group
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -159,5 +162,51 @@ func TestAViewFindsWhatTheStateHas(t *testing.T) {
 	}
 	if members := slices.Sorted(maps.Keys(active)); !slices.Equal(members, []string{"b", "c", "d"}) {
 		t.Errorf("active are %v", members)
+	}
+}
+
+// What a view writes is what the state is, whatever it has taken over from the views
+// before it.
+func TestWhatAViewWritesIsItsState(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	s := New("orders", "billing", 20, 1, protocol.DefaultTimings(), dawn)
+	v := NewView(&s)
+	inherited := 0
+	for step := range 2000 {
+		member := fmt.Sprint(rng.IntN(40))
+		q := join(member, fmt.Sprint(step))
+		cmd := Command(Beat{q})
+		in := Input{Now: dawn, ID: fmt.Sprint(step), View: v}
+		if rng.IntN(3) == 0 && len(s.Lives) > 0 {
+			in.Expired = map[string]bool{}
+			for range 1 + rng.IntN(12) {
+				in.Expired[s.Lives[rng.IntN(len(s.Lives))].Key()] = true
+			}
+			cmd = Tick{}
+		}
+		next, r, _, err := Apply(s, in, cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Changed {
+			continue
+		}
+		for _, row := range r.View.rows {
+			if row != "" {
+				inherited++
+			}
+		}
+		want, err := Encode(&next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.View.Encode()
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("step %d, %v: the view writes\n%s\nthe state\n%s", step, err, got, want)
+		}
+		s, v = next, r.View
+	}
+	if inherited < 1000 {
+		t.Errorf("only %d lives were taken over", inherited)
 	}
 }
