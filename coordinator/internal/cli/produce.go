@@ -31,6 +31,8 @@ type produceFlags struct {
 	keyField       string
 	timeout        time.Duration
 	retryUncertain bool
+	// sample is how many made-up orders a second take the place of an input.
+	sample int
 }
 
 func newProduce(a App) *cobra.Command {
@@ -42,11 +44,13 @@ func newProduce(a App) *cobra.Command {
 			"becomes the record's field payload. With --key-field the lines are JSON objects\n" +
 			"(NDJSON), and lines of one key keep their order; without it lines are spread over\n" +
 			"the shards in no order.\n\n" +
+			"With --sample it publishes made-up orders until it is stopped.\n\n" +
 			"The last line on standard error counts. Exit code 1: at least one line was not\n" +
 			"stored, or nobody knows whether it was. Lines of that last kind (uncertain) may be\n" +
 			"stored twice if they are published again.",
 		Example: "  rsc produce --stream orders --key-field customer orders.ndjson\n" +
-			"  tail -f app.log | rsc produce --stream logs",
+			"  tail -f app.log | rsc produce --stream logs\n" +
+			"  rsc produce --stream orders --sample 20",
 		Args: atMostOneFile,
 		RunE: func(c *cobra.Command, args []string) error { return a.runProduce(c.Context(), args, &flags) },
 	}
@@ -54,6 +58,7 @@ func newProduce(a App) *cobra.Command {
 	c.Flags().StringVar(&flags.keyField, "key-field", "", "`field` of each JSON object that is the partition key")
 	c.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "how long up to 1000 lines may take to be stored before they count as failed")
 	c.Flags().BoolVar(&flags.retryUncertain, "retry-uncertain", false, "publish a line again when its outcome is unknown: it may then be stored twice")
+	c.Flags().IntVar(&flags.sample, "sample", 0, "publish `N` made-up orders a second, with their customers as keys, instead of an input")
 	return c
 }
 
@@ -71,11 +76,14 @@ func (a App) runProduce(ctx context.Context, args []string, flags *produceFlags)
 	if flags.timeout <= 0 {
 		return usagef("--timeout must be longer than nothing, got %s", flags.timeout)
 	}
+	if err := flags.checkSample(args); err != nil {
+		return err
+	}
 	logger, err := a.newLogger(config.Log{Level: flags.logLevel, Format: "auto"})
 	if err != nil {
 		return err
 	}
-	input, size, err := a.openInput(args)
+	input, size, err := a.openInput(ctx, args, flags)
 	if err != nil {
 		return err
 	}
@@ -93,15 +101,35 @@ func (a App) runProduce(ctx context.Context, args []string, flags *produceFlags)
 		return errors.Join(&usageError{err: err}, input.Close())
 	}
 	run := &production{flags: flags, producer: p, stderr: a.Stderr, progress: a.newProgress(flags.stream, size), started: time.Now()}
-	err = run.all(ctx, input)
+	reading := ctx
+	if flags.sample > 0 { // which ends by itself with ctx, and that is no interruption
+		reading = context.WithoutCancel(ctx)
+	}
+	err = run.all(reading, input)
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer done()
 	return errors.Join(err, p.Close(closing), input.Close())
 }
 
-// openInput opens the file, or standard input, and returns its size, -1 when it
-// is not known.
-func (a App) openInput(args []string) (io.ReadCloser, int64, error) {
+// checkSample completes what --sample says, or refuses it.
+func (f *produceFlags) checkSample(args []string) error {
+	switch {
+	case f.sample < 0 || f.sample > maxSampleRate:
+		return usagef("--sample takes up to %d a second, got %d", maxSampleRate, f.sample)
+	case f.sample > 0 && len(args) > 0:
+		return usagef("--sample takes the place of an input, leave %q out", args[0])
+	case f.sample > 0 && f.keyField == "":
+		f.keyField = sampleKeyField
+	}
+	return nil
+}
+
+// openInput opens the file, standard input, or the sample that ends with ctx, and
+// returns its size, -1 when it is not known.
+func (a App) openInput(ctx context.Context, args []string, flags *produceFlags) (io.ReadCloser, int64, error) {
+	if flags.sample > 0 {
+		return newSampleOrders(ctx.Done(), flags.sample), -1, nil
+	}
 	if len(args) == 0 || args[0] == "-" {
 		return io.NopCloser(a.Stdin), -1, nil
 	}

@@ -9,6 +9,7 @@ import (
 // commands are the commands of rsc, in the order in which help shows them.
 var commands = []func(App) *cobra.Command{
 	newServer,
+	newHealth,
 	newProduce,
 	newConsume,
 	newDLQ,
