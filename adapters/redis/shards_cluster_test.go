@@ -33,7 +33,7 @@ func TestShardsMove(t *testing.T) {
 			do(t, c, fmt.Sprintf("XADD orders:%d 1-1 k v", i))
 		}
 	}
-	before := looked(t, s, "orders", indexes...)
+	before := looked(t, s, indexes...)
 	fresh := redistest.StartNode(t)
 	cluster.Join(fresh)
 	for i := range shards {
@@ -47,7 +47,7 @@ func TestShardsMove(t *testing.T) {
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	seen := looked(t, s, "orders", indexes...)
+	seen := looked(t, s, indexes...)
 	stale, want := make([]port.RetireOutcome, shards), make([]port.RetireOutcome, shards)
 	for i, sh := range seen {
 		if sh.LastID == before[i].LastID || sh.Records != before[i].Records || len(sh.Cursors) != 1 {
@@ -88,7 +88,7 @@ func TestShardsWhileAMasterDies(t *testing.T) {
 		indexes[i], want[i] = i, port.ShardGone
 	}
 	cluster.Masters[1].Kill()
-	seen := looked(t, s, "orders", indexes...)
+	seen := looked(t, s, indexes...)
 	if _, err := s.Find(t.Context(), "orders", 0, shards); err != nil {
 		t.Error(err)
 	}
@@ -118,10 +118,10 @@ func TestShardsLostAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, call := range map[string]func(){
-		"look":  func() { looked(t, s, "orders", 0, 1, 2, 3) },
+		"look":  func() { looked(t, s, 0, 1, 2, 3) },
 		"renew": func() { mustProvision(t, s, p) },
 		"retire": func() {
-			wantOutcomes(t, s, asLooked("orders", looked(t, s, "orders", 0, 1, 2)), port.ShardGone, port.ShardGone, port.ShardGone)
+			wantOutcomes(t, s, asLooked("orders", looked(t, s, 0, 1, 2)), port.ShardGone, port.ShardGone, port.ShardGone)
 			mustProvision(t, s, p)
 		},
 	} {
@@ -138,7 +138,7 @@ func TestShardsLostAnswer(t *testing.T) {
 	proxy = redistest.StartProxy(t, server.Addr)
 	s = open(t, redis.Config{URL: proxy.URL()}).Streams()
 	mustProvision(t, s, p)
-	proof := asLooked("orders", looked(t, s, "orders", 0, 1))
+	proof := asLooked("orders", looked(t, s, 0, 1))
 	proxy.LoseAnswerTo("evalsha")
 	if _, err := s.Retire(t.Context(), proof); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("retire: %v, want an unknown outcome", err)

@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,16 +21,16 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/routing"
 )
 
-// looked looks at shards that are all there.
-func looked(t *testing.T, s *redis.Streams, prefix string, indexes ...int) []port.Shard {
+// looked looks at shards of the stream orders that are all there.
+func looked(t *testing.T, s *redis.Streams, indexes ...int) []port.Shard {
 	t.Helper()
-	shards, err := s.LookAt(t.Context(), prefix, indexes)
+	shards, err := s.LookAt(t.Context(), "orders", indexes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, sh := range shards {
 		if !sh.Exists {
-			t.Fatalf("shard %d of %s is missing", sh.Index, prefix)
+			t.Fatalf("shard %d is missing", sh.Index)
 		}
 	}
 	return shards
@@ -57,7 +56,11 @@ func wantOutcomes(t *testing.T, s *redis.Streams, r port.Retirement, want ...por
 // generated id changes.
 func TestRenewKeepsTheRest(t *testing.T) {
 	t.Parallel()
-	url := redistest.Start(t).URL()
+	testRenewKeepsTheRest(t, redistest.Start(t).URL())
+}
+
+func testRenewKeepsTheRest(t *testing.T, url string) {
+	t.Helper()
 	c, s := raw(t, url), open(t, redis.Config{URL: url}).Streams()
 	do(t, c, "XGROUP CREATE orders:0 g 0 MKSTREAM")
 	for i := range 6 {
@@ -65,12 +68,12 @@ func TestRenewKeepsTheRest(t *testing.T) {
 	}
 	do(t, c, "XREADGROUP GROUP g c COUNT 2 STREAMS orders:0 >")
 	do(t, c, "XDEL orders:0 1-7 3-7")
-	before := c.Do(t.Context(), "XINFO", "STREAM", "orders:0").Val().(map[any]any)
+	before := streamInfo(t, c)
 	groups := c.XInfoGroups(t.Context(), "orders:0").Val()
 	if err := s.Provision(t.Context(), port.Provision{Prefix: "orders", End: 1, Groups: []string{"g"}, Renew: true}); err != nil {
 		t.Fatal(err)
 	}
-	after := c.Do(t.Context(), "XINFO", "STREAM", "orders:0").Val().(map[any]any)
+	after := streamInfo(t, c)
 	if before["last-generated-id"] != "6-7" || after["last-generated-id"] != "6-8" {
 		t.Errorf("the last id was %v and is %v, want 6-7 and 6-8", before["last-generated-id"], after["last-generated-id"])
 	}
@@ -81,6 +84,16 @@ func TestRenewKeepsTheRest(t *testing.T) {
 	if now := c.XInfoGroups(t.Context(), "orders:0").Val(); !slices.Equal(groups, now) {
 		t.Errorf("the groups were\n%+v\nand are\n%+v", groups, now)
 	}
+}
+
+// streamInfo is what the server says of the stream orders:0.
+func streamInfo(t *testing.T, c *goredis.Client) map[any]any {
+	t.Helper()
+	info, ok := c.Do(t.Context(), "XINFO", "STREAM", "orders:0").Val().(map[any]any)
+	if !ok {
+		t.Fatal("no information about orders:0")
+	}
+	return info
 }
 
 // TestRenewAndReaders: a reader that waits is neither woken with nothing nor cut off, and
@@ -125,7 +138,7 @@ func TestPendingEntryIsGone(t *testing.T) {
 	do(t, c, "XADD orders:0 1-1 k v")
 	do(t, c, "XREADGROUP GROUP g c STREAMS orders:0 >")
 	do(t, c, "XDEL orders:0 1-1")
-	seen := looked(t, s, "orders", 0)
+	seen := looked(t, s, 0)
 	if cursor := seen[0].Cursors[0]; cursor.Pending != 1 || cursor.OldestID != "1-1" || seen[0].Records != 0 {
 		t.Errorf("%+v", seen[0])
 	}
@@ -146,7 +159,7 @@ func TestWholeBacklog(t *testing.T) {
 	do(t, c, "XGROUP CREATE orders:0 all 0")
 	do(t, c, "XGROUP CREATE orders:0 some 10-1")
 	do(t, c, "XTRIM orders:0 MINID 101-1")
-	for _, cursor := range looked(t, s, "orders", 0)[0].Cursors {
+	for _, cursor := range looked(t, s, 0)[0].Cursors {
 		if cursor.NextID != "101-1" || cursor.Unread != 400 || cursor.Lag < port.Unknown {
 			t.Errorf("%+v, want 400 unread from 101-1 on", cursor)
 		}
@@ -161,7 +174,7 @@ func TestGroupBeyondTheEnd(t *testing.T) {
 	do(t, c, "XADD orders:0 1-1 k v")
 	do(t, c, "XGROUP CREATE orders:0 far 99-0")
 	do(t, c, "XGROUP CREATE orders:0 last 18446744073709551615-18446744073709551615")
-	seen := looked(t, s, "orders", 0)
+	seen := looked(t, s, 0)
 	for _, cursor := range seen[0].Cursors {
 		if cursor.NextID != "" || cursor.Unread != 0 {
 			t.Errorf("%+v", cursor)
@@ -181,7 +194,7 @@ func TestShardScriptsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.ScriptFlush(t.Context())
-		seen := looked(t, s, "orders", 3, 4)
+		seen := looked(t, s, 3, 4)
 		c.ScriptFlush(t.Context())
 		wantOutcomes(t, s, asLooked("orders", seen), port.ShardGone, port.ShardGone)
 		if round > 0 {
@@ -190,12 +203,12 @@ func TestShardScriptsAreForgotten(t *testing.T) {
 	}
 	// What is known is not sent as text.
 	texts := calls(t, c, "eval")
-	looked(t, s, "orders", 1, 2)
+	looked(t, s, 1, 2)
 	if n := calls(t, c, "eval") - texts; n > 2 {
 		t.Errorf("%d texts were sent for 2 shards", n)
 	}
 	texts = calls(t, c, "eval")
-	looked(t, s, "orders", 1, 2)
+	looked(t, s, 1, 2)
 	if n := calls(t, c, "eval") - texts; n != 0 {
 		t.Errorf("%d texts were sent to a server that knows the script", n)
 	}
@@ -245,60 +258,63 @@ func TestRetireRaces(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
 	c, s := raw(t, url), open(t, redis.Config{URL: url}).Streams()
-	const rounds = 200
-	for round := range rounds {
-		prefix := fmt.Sprintf("race%d", round)
-		key := routing.StreamKey(prefix, 0)
-		if err := s.Provision(t.Context(), port.Provision{Prefix: prefix, End: 1, Groups: []string{"g"}, Renew: true}); err != nil {
+	for round := range 200 {
+		raceRetirement(t, c, s, fmt.Sprintf("race%d", round))
+	}
+}
+
+func raceRetirement(t *testing.T, c *goredis.Client, s *redis.Streams, prefix string) {
+	t.Helper()
+	mustProvision(t, s, port.Provision{Prefix: prefix, End: 1, Groups: []string{"g"}, Renew: true})
+	ctx, key := t.Context(), routing.StreamKey(prefix, 0)
+	var stored, read atomic.Int64
+	var over atomic.Bool
+	var all sync.WaitGroup
+	all.Go(func() { // writes for a while, or until the key is gone
+		for range rand.IntN(30) {
+			time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
+			err := c.XAdd(ctx, &goredis.XAddArgs{Stream: key, NoMkStream: true, Values: []string{"k", "v"}}).Err()
+			if err != nil {
+				if !errors.Is(err, goredis.Nil) {
+					t.Error(err)
+				}
+				return
+			}
+			stored.Add(1)
+		}
+	})
+	all.Go(func() {
+		for !over.Load() {
+			streams, err := c.XReadGroup(ctx, &goredis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{key, ">"}, Count: 1, Block: -1}).Result()
+			if errors.Is(err, goredis.Nil) {
+				continue
+			}
+			if err != nil {
+				return // the group is gone
+			}
+			for _, m := range streams[0].Messages {
+				c.XAck(ctx, key, "g", m.ID)
+				read.Add(1)
+			}
+		}
+	})
+	defer all.Wait()
+	defer over.Store(true)
+	for gone := false; !gone; {
+		seen, err := s.LookAt(ctx, prefix, []int{0})
+		if err != nil {
 			t.Fatal(err)
 		}
-		var stored, read atomic.Int64
-		var all sync.WaitGroup
-		ctx, stop := context.WithCancel(t.Context())
-		all.Go(func() { // writes for a while, or until the key is gone
-			for range rand.IntN(30) {
-				time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
-				err := c.XAdd(t.Context(), &goredis.XAddArgs{Stream: key, NoMkStream: true, Values: []string{"k", "v"}}).Err()
-				if err != nil {
-					if !errors.Is(err, goredis.Nil) {
-						t.Error(err)
-					}
-					return
-				}
-				stored.Add(1)
-			}
-		})
-		all.Go(func() {
-			for ctx.Err() == nil {
-				streams, err := c.XReadGroup(t.Context(), &goredis.XReadGroupArgs{Group: "g", Consumer: "c", Streams: []string{key, ">"}, Count: 1, Block: -1}).Result()
-				if errors.Is(err, goredis.Nil) {
-					continue
-				}
-				if err != nil {
-					return // the group is gone
-				}
-				for _, m := range streams[0].Messages {
-					c.XAck(t.Context(), key, "g", m.ID)
-					read.Add(1)
-				}
-			}
-		})
-		for gone := false; !gone; {
-			seen, err := s.LookAt(t.Context(), prefix, []int{0})
-			if err != nil {
-				t.Fatal(err)
-			}
-			outcomes, err := s.Retire(t.Context(), asLooked(prefix, seen))
-			if err != nil {
-				t.Fatal(err)
-			}
-			gone = outcomes[0] == port.ShardGone
+		outcomes, err := s.Retire(ctx, asLooked(prefix, seen))
+		if err != nil {
+			t.Fatal(err)
 		}
-		stop()
-		all.Wait()
-		if stored.Load() != read.Load() {
-			t.Fatalf("round %d: %d records were stored and %d read", round, stored.Load(), read.Load())
-		}
+		gone = outcomes[0] == port.ShardGone
+	}
+	over.Store(true)
+	all.Wait()
+	if stored.Load() != read.Load() {
+		t.Fatalf("%s: %d records were stored and %d read", prefix, stored.Load(), read.Load())
 	}
 }
 
@@ -315,7 +331,7 @@ func TestShardsAway(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, redis.Config{URL: server.URL()}).Streams()
 	mustProvision(t, s, port.Provision{Prefix: "orders", End: 2, Groups: []string{"g"}})
-	proof := asLooked("orders", looked(t, s, "orders", 0, 1))
+	proof := asLooked("orders", looked(t, s, 0, 1))
 	server.Kill()
 	if shards, err := s.LookAt(t.Context(), "orders", []int{0}); err == nil {
 		t.Errorf("look: %+v", shards)

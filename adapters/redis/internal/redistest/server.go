@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,6 +30,7 @@ type Server struct {
 	Addr string
 
 	tb      testing.TB
+	program string
 	args    []string
 	process *exec.Cmd
 	ended   chan struct{} // closed when the process has ended
@@ -40,15 +42,51 @@ type Server struct {
 // quick runs, the test is skipped; with CI=true a missing server fails it.
 func Start(tb testing.TB, extra ...string) *Server {
 	tb.Helper()
-	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
+	if quick() {
 		tb.Skip("needs a redis-server, which a quick run does not start")
 	}
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			tb.Fatal("redis-server is not in PATH, and in CI the tests of the Redis adapter must run")
-		}
-		tb.Skip("SKIPPED: redis-server is not in PATH: THE REDIS ADAPTER IS NOT TESTED")
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		missing(tb, "redis-server is not in PATH")
 	}
+	return start(tb, program, extra...)
+}
+
+// StartOther starts one of the servers that scripts/fetch-servers.sh fetches, by the
+// name of its folder, and is like Start otherwise.
+func StartOther(tb testing.TB, name string) *Server {
+	tb.Helper()
+	if quick() {
+		tb.Skip("needs a server, which a quick run does not start")
+	}
+	folder := os.Getenv("RSC_SERVERS")
+	if folder == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			missing(tb, err.Error())
+		}
+		folder = filepath.Join(cache, "rsc-servers")
+	}
+	program := filepath.Join(folder, name, "server")
+	if _, err := os.Stat(program); err != nil {
+		missing(tb, name+" has not been fetched: run scripts/fetch-servers.sh")
+	}
+	return start(tb, program)
+}
+
+func quick() bool { return testing.Short() || os.Getenv("RSC_TEST_FAST") != "" }
+
+// missing skips the test; in CI it fails it.
+func missing(tb testing.TB, why string) {
+	tb.Helper()
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("%s, and in CI the tests of the Redis adapter must run", why)
+	}
+	tb.Skipf("SKIPPED: %s: THE REDIS ADAPTER IS NOT TESTED", why)
+}
+
+func start(tb testing.TB, program string, extra ...string) *Server {
+	tb.Helper()
 	dir := tb.TempDir()
 	var failures []string
 	for range startAttempts {
@@ -57,8 +95,9 @@ func Start(tb testing.TB, extra ...string) *Server {
 			tb.Fatal(err)
 		}
 		s := &Server{
-			Addr: net.JoinHostPort("127.0.0.1", port),
-			tb:   tb,
+			Addr:    net.JoinHostPort("127.0.0.1", port),
+			tb:      tb,
+			program: program,
 			// The dump is written by SAVE alone, which Restart calls.
 			args: append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning"}, extra...),
 		}
@@ -114,7 +153,7 @@ func (s *Server) signal(sig syscall.Signal) {
 // launch starts the process and waits until it answers.
 func (s *Server) launch() error {
 	var log bytes.Buffer
-	process := exec.Command("redis-server", s.args...) //nolint:noctx // Kill ends it when the test is over
+	process := exec.Command(s.program, s.args...) //nolint:noctx // Kill ends it when the test is over
 	process.Stdout, process.Stderr = &log, &log
 	if err := process.Start(); err != nil {
 		return err
