@@ -1,0 +1,43 @@
+-- Each statement can be repeated: definitions are no part of a transaction here.
+CREATE TABLE IF NOT EXISTS rsc_store (
+  one TINYINT NOT NULL PRIMARY KEY,
+  id VARBINARY(64) NOT NULL,
+  emptied TINYINT NOT NULL
+) ENGINE = InnoDB;
+-- In memory: a restart empties it.
+CREATE TABLE IF NOT EXISTS rsc_instance (
+  one TINYINT NOT NULL PRIMARY KEY,
+  name VARBINARY(64) NOT NULL
+) ENGINE = MEMORY;
+CREATE TABLE IF NOT EXISTS rsc_groups (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  stream VARBINARY(512) NOT NULL,
+  grp VARBINARY(512) NOT NULL,
+  revision BIGINT NOT NULL,
+  nonce VARBINARY(512) NOT NULL,
+  body LONGBLOB NOT NULL,
+  schema_version INT NOT NULL,
+  updated_at VARCHAR(64) NOT NULL,
+  UNIQUE KEY names (stream, grp)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+CREATE TABLE IF NOT EXISTS rsc_lives (
+  group_id BIGINT NOT NULL,
+  life VARBINARY(512) NOT NULL,
+  stamp VARBINARY(512),
+  report LONGBLOB,
+  PRIMARY KEY (group_id, life)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+CREATE TABLE IF NOT EXISTS rsc_streams (
+  prefix VARBINARY(512) NOT NULL PRIMARY KEY,
+  revision BIGINT NOT NULL,
+  nonce VARBINARY(512) NOT NULL,
+  body LONGBLOB NOT NULL
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;
+CREATE TABLE IF NOT EXISTS rsc_audit (
+  id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  kind TINYINT NOT NULL,
+  stream VARBINARY(512) NOT NULL,
+  grp VARBINARY(512) NOT NULL,
+  entry LONGTEXT CHARACTER SET utf8mb4 NOT NULL,
+  KEY lists (kind, stream, grp, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

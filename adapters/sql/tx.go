@@ -1,0 +1,147 @@
+package sql
+
+import (
+	"context"
+	dbsql "database/sql"
+	"database/sql/driver"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// firstPause and longestPause lie between two attempts.
+	firstPause   = time.Millisecond
+	longestPause = 50 * time.Millisecond
+	// mostAttempts bounds the attempts besides the time of the call.
+	mostAttempts = 1000
+	// farewell bounds what is said to a connection when a transaction is over.
+	farewell = time.Second
+)
+
+// tx is a transaction under way.
+type tx struct {
+	*Store
+	conn *dbsql.Conn
+}
+
+// exec carries out a statement and returns the number of rows that it counts.
+func (t *tx) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	if size := t.dialect.prepareFrom; size > 0 && biggest(args) >= size {
+		return t.execPrepared(ctx, text, args)
+	}
+	result, err := t.conn.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (t *tx) execPrepared(ctx context.Context, text string, args []any) (int64, error) {
+	statement, err := t.conn.PrepareContext(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	result, err := statement.ExecContext(ctx, args...)
+	if err = errors.Join(err, statement.Close()); err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// biggest is the size of the biggest argument.
+func biggest(args []any) int {
+	most := 0
+	for _, arg := range args {
+		if b, ok := arg.([]byte); ok {
+			most = max(most, len(b))
+		}
+	}
+	return most
+}
+
+// bounded returns a context for one call.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.cfg.Timeout, errTimeout)
+}
+
+var errTimeout = errors.New("the database did not answer in time")
+
+// transact carries out a transaction. lasting says that it must be on the disk when it
+// is confirmed. What was not carried out because of others' work is tried again.
+func (s *Store) transact(ctx context.Context, lasting bool, do func(ctx context.Context, t *tx) error) error {
+	return s.again(ctx, func() error {
+		if s.dialect.oneWriter {
+			select {
+			case s.writing <- struct{}{}:
+				defer func() { <-s.writing }()
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return s.attempt(ctx, lasting, do)
+	})
+}
+
+// again makes a call until it succeeds, fails for good, or ctx ends.
+func (s *Store) again(ctx context.Context, call func() error) error {
+	pause := firstPause
+	for n := 1; ; n++ {
+		err := call()
+		if err == nil || n == mostAttempts || !s.tryAgain(err, n) {
+			return err
+		}
+		if errors.Is(err, errNoInstance) {
+			if err := s.draw(ctx); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+			pause = min(2*pause, longestPause)
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// attempt carries out a transaction once. An error that is not marked as unwritten
+// leaves open what became of it.
+func (s *Store) attempt(ctx context.Context, lasting bool, do func(ctx context.Context, t *tx) error) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return &unwritten{err: err, unbegun: true}
+	}
+	defer func() { _ = conn.Close() }() // it goes back to the pool, or was given up
+	for _, text := range s.dialect.begin(lasting) {
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			abandon(ctx, conn)
+			return &unwritten{err: err, unbegun: true}
+		}
+	}
+	if err := do(ctx, &tx{Store: s, conn: conn}); err != nil {
+		abandon(ctx, conn)
+		return &unwritten{err: err}
+	}
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
+		abandon(ctx, conn)
+		return err
+	}
+	if s.dialect.after != "" {
+		if _, err := conn.ExecContext(ctx, s.dialect.after); err != nil {
+			abandon(ctx, conn) // the transaction is over, and only the connection is of no use
+		}
+	}
+	return nil
+}
+
+// abandon rolls a transaction back, also when ctx has ended. A connection that cannot be
+// brought in order is given up, and the database rolls back for itself.
+func abandon(ctx context.Context, conn *dbsql.Conn) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer done()
+	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
+		// A connection with this error is closed and does not come back to the pool.
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+}
