@@ -80,6 +80,7 @@ func TestRouteRequirements(t *testing.T) {
 	const routing = mayRead | mayBeMember
 	want := map[string]permission{
 		"POST " + heartbeatRoute:                        mayBeMember,
+		"POST /auth/login":                              open,
 		"GET /streams":                                  mayRead,
 		"POST " + streamRoute:                           mayWrite,
 		"GET " + streamRoute:                            mayRead,
@@ -228,7 +229,7 @@ func TestNewRefusesConfig(t *testing.T) {
 			t.Errorf("base path %q was taken", base)
 		}
 	}
-	if _, err := New(Config{Users: []User{{}}}, &fake{}); err == nil {
+	if _, err := New(Config{Access: Access{Users: []User{{}}}}, &fake{}); err == nil {
 		t.Error("a user without a name was taken")
 	}
 	if _, err := New(Config{Timings: protocol.Timings{Lease: 1}}, &fake{}); err == nil {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -21,9 +22,8 @@ type Config struct {
 	// Defaults to DefaultBasePath.
 	BasePath string
 
-	// Users may call the API. There is no default: without users every route
-	// that needs a role is refused.
-	Users []User
+	// Access says who may call the API and how often. It can be replaced later.
+	Access Access
 
 	// AuthenticateMembers asks members for credentials with the role MEMBER.
 	//
@@ -37,21 +37,18 @@ type Config struct {
 	// Defaults to protocol.DefaultTimings.
 	Timings protocol.Timings
 
+	// Audit keeps a record of each attempt to change something.
+	//
+	// Defaults to LogAudit of Logger.
+	Audit port.Audit
+
+	// CoordinatorID names the coordinator in the audit.
+	CoordinatorID string
+
 	// Logger gets failures as errors or warnings, and each request at debug.
 	//
 	// Defaults to none.
 	Logger *slog.Logger
-}
-
-// User is somebody who may call the API.
-type User struct {
-	// Username is unique among the users; it holds no colon, since Basic
-	// authentication ends the name there.
-	Username string
-	// Password is not empty.
-	Password string
-	// Roles are what the user may do; at least one.
-	Roles []Role
 }
 
 func (c Config) withDefaults() Config {
@@ -64,6 +61,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Audit == nil {
+		c.Audit = LogAudit(c.Logger)
 	}
 	return c
 }
@@ -78,7 +78,7 @@ func (c Config) validate() error {
 	if err := ValidateBasePath(c.BasePath); err != nil {
 		bad = append(bad, fmt.Errorf("base path: %w", err))
 	}
-	bad = append(bad, ValidateUsers(c.Users))
+	bad = append(bad, c.Access.Validate())
 	if err := c.Timings.Validate(); err != nil {
 		bad = append(bad, err)
 	}
@@ -92,37 +92,4 @@ func ValidateBasePath(path string) error {
 		return fmt.Errorf("is %.80q, must be like %s", path, DefaultBasePath)
 	}
 	return nil
-}
-
-// ValidateUsers joins all complaints about users; the messages name the user by
-// its place in the list and never hold a password.
-func ValidateUsers(users []User) error {
-	var bad []error
-	seen := make(map[string]bool, len(users))
-	for i, u := range users {
-		complain := func(format string, args ...any) {
-			bad = append(bad, fmt.Errorf("users[%d].%s", i, fmt.Sprintf(format, args...)))
-		}
-		switch {
-		case strings.TrimSpace(u.Username) == "":
-			complain("username: must not be blank")
-		case strings.ContainsRune(u.Username, ':'):
-			complain("username: must not contain a colon")
-		case seen[u.Username]:
-			complain("username: %.80q is listed twice", u.Username)
-		}
-		seen[u.Username] = true
-		if u.Password == "" {
-			complain("password: must not be empty")
-		}
-		if len(u.Roles) == 0 {
-			complain("roles: at least one of %s is needed", roleNames())
-		}
-		for _, r := range u.Roles {
-			if _, ok := roleGrants[r]; !ok {
-				complain("roles: %.40q is not one of %s", string(r), roleNames())
-			}
-		}
-	}
-	return errors.Join(bad...)
 }

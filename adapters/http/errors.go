@@ -3,8 +3,11 @@ package httpapi
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -36,10 +39,10 @@ var statuses = map[string]int{
 	protocol.ErrGroupHasMembers.Code:    http.StatusConflict,
 	protocol.ErrStreamHasGroups.Code:    http.StatusConflict,
 	protocol.ErrConflict.Code:           http.StatusConflict,
-
-	protocol.ErrTooLarge.Code: http.StatusRequestEntityTooLarge,
-	errMedia.Code:             http.StatusUnsupportedMediaType,
-	protocol.ErrLimit.Code:    http.StatusUnprocessableEntity,
+	protocol.ErrTooLarge.Code:           http.StatusRequestEntityTooLarge,
+	errMedia.Code:                       http.StatusUnsupportedMediaType,
+	protocol.ErrLimit.Code:              http.StatusUnprocessableEntity,
+	protocol.ErrRateLimit.Code:          http.StatusTooManyRequests,
 
 	protocol.ErrStoreUnavailable.Code:   http.StatusServiceUnavailable,
 	protocol.ErrRedisNotConfigured.Code: http.StatusServiceUnavailable,
@@ -69,11 +72,34 @@ func (a *api) refuse(c *gin.Context, err error) {
 	if status >= http.StatusInternalServerError {
 		a.logFailure(c, status, err)
 	}
-	if e.Retryable && status == http.StatusServiceUnavailable {
+	var d *delayed
+	switch {
+	case status == http.StatusUnauthorized:
+		c.Header("WWW-Authenticate", challenge)
+	case errors.As(err, &d):
+		c.Header("Retry-After", strconv.Itoa(seconds(d.wait)))
+	case e.Retryable && status == http.StatusServiceUnavailable:
 		c.Header("Retry-After", retryAfterSeconds)
 	}
 	a.send(c, reply{status: status, body: protocol.ErrorBody{Status: statusName(status), ErrorCode: e.Code, Message: e.Message}})
 }
+
+// delayed is a refusal of what may be repeated after a while.
+type delayed struct {
+	refusal *protocol.Error
+	wait    time.Duration
+}
+
+func (d *delayed) Error() string { return d.refusal.Error() }
+func (d *delayed) Unwrap() error { return d.refusal }
+
+// later refuses what comes too fast.
+func later(wait time.Duration, format string, args ...any) error {
+	return &delayed{protocol.ErrRateLimit.With(format, args...), wait}
+}
+
+// seconds rounds a wait up for people and headers, to 1 at least.
+func seconds(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
 
 // logFailure tells the log what the caller is not told. A caller who went away
 // caused the failure itself, mostly.

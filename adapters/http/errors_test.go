@@ -72,6 +72,7 @@ func TestErrorsOfTheCoordinator(t *testing.T) {
 		{protocol.ErrTooLarge, 413, "PAYLOAD_TOO_LARGE", ""},
 		{protocol.ErrUnauthorized, 401, "UNAUTHORIZED", ""},
 		{protocol.ErrForbidden, 403, "FORBIDDEN", ""},
+		{protocol.ErrRateLimit, 429, "TOO_MANY_REQUESTS", ""},
 		{&protocol.Error{Code: "SOMETHING_NEW", Message: "unheard of"}, 500, "INTERNAL_SERVER_ERROR", ""},
 	}
 	for _, c := range cases {

@@ -150,9 +150,9 @@ func basic(username, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
 }
 
-func newAPI(t *testing.T, f *fake, change ...func(*Config)) http.Handler {
+func newAPI(t testing.TB, f Coordinator, change ...func(*Config)) *API {
 	t.Helper()
-	config := Config{Users: testUsers}
+	config := Config{Access: Access{Users: testUsers}}
 	for _, c := range change {
 		c(&config)
 	}
@@ -171,7 +171,7 @@ type request struct {
 	header       map[string]string
 }
 
-func (r request) send(t *testing.T, h http.Handler) *httptest.ResponseRecorder {
+func (r request) send(t testing.TB, h http.Handler) *httptest.ResponseRecorder {
 	t.Helper()
 	var body io.Reader
 	if r.body != "" {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 )
@@ -13,8 +14,14 @@ import (
 type api struct {
 	config      Config
 	coordinator Coordinator
-	auth        *authenticator
 	log         *slog.Logger
+	// access is replaced as a whole, and ownSecret signs tokens while it has no secret.
+	access    atomic.Pointer[access]
+	ownSecret string
+	guesses   *throttle
+	limiter   *limiter
+	// actions are the routes that are audited.
+	actions map[string]string
 	// heartbeatPath is the heartbeat's route as the router knows it.
 	heartbeatPath string
 }
@@ -22,10 +29,30 @@ type api struct {
 // quietRouter switches gin's debug output off, once: the mode is the process's.
 var quietRouter = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
 
-// New returns the API of coordinator as a handler. It starts no goroutine, and
-// holds a request only as long as the coordinator does.
+// API is the API of a coordinator as a handler. Make one with New.
+type API struct {
+	api    *api
+	router *gin.Engine
+}
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+
+// SetAccess replaces who may call the API and how often, from the next request on.
+// What was counted so far stays counted.
+// Errors: all complaints about access, joined; nothing is replaced then.
+func (a *API) SetAccess(access Access) error {
+	if err := access.Validate(); err != nil {
+		return err
+	}
+	a.api.access.Store(access.compile(a.api.ownSecret))
+	return nil
+}
+
+// New returns the API of coordinator. It starts no goroutine, and holds a request
+// only as long as the coordinator does.
 // Errors: all complaints about config, joined.
-func New(config Config, coordinator Coordinator) (http.Handler, error) {
+func New(config Config, coordinator Coordinator) (*API, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("http api: %w", err)
@@ -33,10 +60,13 @@ func New(config Config, coordinator Coordinator) (http.Handler, error) {
 	a := &api{
 		config:        config,
 		coordinator:   coordinator,
-		auth:          newAuthenticator(config.Users),
 		log:           config.Logger,
+		ownSecret:     randomSecret(),
+		guesses:       newThrottle(),
+		limiter:       newLimiter(),
 		heartbeatPath: config.BasePath + heartbeatRoute,
 	}
+	a.access.Store(config.Access.compile(a.ownSecret))
 	quietRouter()
 	router := gin.New()
 	router.RedirectTrailingSlash = false
@@ -44,13 +74,15 @@ func New(config Config, coordinator Coordinator) (http.Handler, error) {
 	router.UseEscapedPath = true
 	router.UnescapePathValues = false
 	router.ForwardedByClientIP = false
-	router.Use(a.logRequests, a.recoverPanics, a.refuseEncodedSlash)
+	list := a.routes()
+	a.actions = a.auditedRoutes(list)
+	router.Use(a.logRequests, a.recoverPanics, a.audit, a.refuseEncodedSlash)
 	router.NoRoute(func(c *gin.Context) { a.refuse(c, errNoRoute) })
 	router.NoMethod(func(c *gin.Context) { a.refuse(c, errMethod) })
-	for _, r := range a.routes() {
+	for _, r := range list {
 		a.add(router, r)
 	}
-	return router, nil
+	return &API{a, router}, nil
 }
 
 // add makes a route known to the router. Whoever may GET may ask for the head.
@@ -58,6 +90,9 @@ func (a *api) add(router *gin.Engine, r route) {
 	var chain []gin.HandlerFunc
 	if r.needs != open {
 		chain = append(chain, a.require(r.needs))
+	}
+	if r.changes() {
+		chain = append(chain, a.limitMutations)
 	}
 	chain = append(chain, a.handle(r.handler))
 	router.Handle(r.method, r.path, chain...)

@@ -30,6 +30,7 @@ func (a *api) routes() []route {
 	}
 	list := []route{
 		{http.MethodPost, heartbeatRoute, member, a.heartbeat},
+		{http.MethodPost, loginRoute, open, a.logIn},
 
 		{http.MethodGet, "/streams", mayRead, a.listStreams},
 		{http.MethodPost, streamRoute, mayWrite, a.createStream},

@@ -16,6 +16,7 @@ var routeCases = []struct {
 	body   string // a part of the answer
 }{
 	{request{method: "POST", path: beatPath, body: minimalBeat}, heartbeatRoute, 200, "Heartbeat orders billing m", `{"responseTo":"r-1","status":"OK","memberId":"m",`},
+	{request{method: "POST", path: "/coord/v1/auth/login", body: `{"username":"reader","password":"reads"}`}, "/auth/login", 200, "", `"tokenType":"Bearer"`},
 	{request{method: "GET", path: "/coord/v1/streams", auth: as("reader")}, "/streams", 200, "Streams", `{"streams":[]}`},
 	{request{method: "POST", path: "/coord/v1/streams/orders", auth: as("writer"), body: createBody}, streamRoute, 201, "CreateStream orders by ops", `{"streamPrefix":"orders","shardCount":4,"metadataVersion":1}`},
 	{request{method: "GET", path: "/coord/v1/streams/orders", auth: as("reader")}, streamRoute, 200, "Stream orders", `"groups":[]`},

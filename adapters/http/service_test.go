@@ -44,7 +44,7 @@ func realAPI(t *testing.T) (http.Handler, *service.Coordinator) {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	h, err := New(Config{Users: testUsers}, c)
+	h, err := New(Config{Access: Access{Users: testUsers}}, c)
 	if err != nil {
 		t.Fatal(err)
 	}

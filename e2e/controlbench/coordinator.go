@@ -106,7 +106,7 @@ func startCoordinator(ctx context.Context, p plan) (_ *coordinator, err error) {
 	}
 	//nolint:contextcheck // requests bring contexts of their own
 	handler, err := httpapi.New(httpapi.Config{
-		Users: []httpapi.User{{Username: user, Password: password, Roles: []httpapi.Role{httpapi.RoleAdmin}}}, Logger: quiet,
+		Access: httpapi.Access{Users: []httpapi.User{{Username: user, Password: password, Roles: []httpapi.Role{httpapi.RoleAdmin}}}}, Logger: quiet,
 	}, c.Coordinator)
 	if err != nil {
 		return nil, err

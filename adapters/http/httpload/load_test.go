@@ -34,7 +34,7 @@ func coordinator(t *testing.T, shards int) (*httpload.Target, *service.Coordinat
 		t.Fatal(err)
 	}
 	handler, err := httpapi.New(httpapi.Config{
-		Users: []httpapi.User{{Username: "m", Password: "secret", Roles: []httpapi.Role{httpapi.RoleMember}}}, AuthenticateMembers: true,
+		Access: httpapi.Access{Users: []httpapi.User{{Username: "m", Password: "secret", Roles: []httpapi.Role{httpapi.RoleMember}}}}, AuthenticateMembers: true,
 	}, c)
 	if err != nil {
 		t.Fatal(err)

@@ -114,19 +114,25 @@ func isTerminal(stream any) bool {
 
 // newLogger logs to Stderr as the settings say.
 func (a App) newLogger(settings config.Log) (*slog.Logger, error) {
-	var level slog.Level
+	logger, _, err := a.newLevelledLogger(settings)
+	return logger, err
+}
+
+// newLevelledLogger is newLogger with the level, which can be changed.
+func (a App) newLevelledLogger(settings config.Log) (*slog.Logger, *slog.LevelVar, error) {
+	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(settings.Level)); err != nil {
-		return nil, usagef("log level: %w", err)
+		return nil, nil, usagef("log level: %w", err)
 	}
 	logger := slog.New(a.logHandler(settings.Format, level))
 	if a.onLogger != nil {
 		a.onLogger(logger)
 	}
-	return logger, nil
+	return logger, level, nil
 }
 
 // logHandler makes text, in colour on a terminal, or JSON.
-func (a App) logHandler(format string, level slog.Level) slog.Handler {
+func (a App) logHandler(format string, level slog.Leveler) slog.Handler {
 	terminal := isTerminal(a.Stderr)
 	if format == "text" || format == "auto" && terminal {
 		noColor := !terminal || a.getenv("NO_COLOR", "") != ""

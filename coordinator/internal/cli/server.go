@@ -3,7 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,9 +29,10 @@ var settingFlags = []struct{ flag, key, usage string }{
 
 // serverFlags is what `rsc server` is told on the command line.
 type serverFlags struct {
-	file  string
-	print bool
-	set   []string
+	file   string
+	print  bool
+	schema bool
+	set    []string
 }
 
 func newServer(a App) *cobra.Command {
@@ -35,7 +40,8 @@ func newServer(a App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "server",
 		Short: "Run a coordinator",
-		Long: "Runs a coordinator until SIGINT or SIGTERM.\n\n" +
+		Long: "Runs a coordinator until SIGINT or SIGTERM. SIGHUP reads the settings again: users,\n" +
+			"tokens, limits, the log's level and the certificate take effect at once.\n\n" +
 			"Settings come from the defaults, then --config, then the environment\n" +
 			"(coordinator.loop.tick-interval is COORDINATOR_LOOP_TICK_INTERVAL), then the flags.",
 		Example: "  rsc server --redis redis://127.0.0.1:6379\n" +
@@ -50,10 +56,15 @@ func newServer(a App) *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&flags.set, "set", nil, "any setting, as `key=value`; may be repeated")
 	c.Flags().BoolVar(&flags.print, "print-config", false, "print the settings in effect, secrets masked, and exit")
+	c.Flags().BoolVar(&flags.schema, "print-schema", false, "print a JSON schema of the settings file and exit")
 	return c
 }
 
 func (a App) runServer(ctx context.Context, given *pflag.FlagSet, flags *serverFlags) error {
+	if flags.schema {
+		_, err := a.Stdout.Write(config.JSONSchema())
+		return err
+	}
 	cfg, warnings, err := a.loadConfig(given, flags)
 	if err != nil || flags.print {
 		for _, w := range warnings {
@@ -66,10 +77,14 @@ func (a App) runServer(ctx context.Context, given *pflag.FlagSet, flags *serverF
 	if flags.print {
 		return cfg.Print(a.Stdout)
 	}
-	logger, err := a.newLogger(cfg.Log)
+	logger, level, err := a.newLevelledLogger(cfg.Log)
 	if err != nil {
 		return err
 	}
+	// From here on it does not end the process, however early it comes.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	for _, w := range warnings {
 		logger.WarnContext(ctx, "about the settings", "warning", w)
 	}
@@ -77,7 +92,14 @@ func (a App) runServer(ctx context.Context, given *pflag.FlagSet, flags *serverF
 	if err != nil {
 		return err
 	}
-	return s.Run(ctx)
+	r := reloader{server: s, log: logger, level: level, load: func() (config.Config, []string, error) { return a.loadConfig(given, flags) }}
+	running, stop := context.WithCancel(ctx)
+	var reloading sync.WaitGroup
+	reloading.Go(func() { r.run(running, hangups) })
+	err = s.Run(ctx)
+	stop()
+	reloading.Wait()
+	return err
 }
 
 // loadConfig reads the settings, with what is to be said about them.

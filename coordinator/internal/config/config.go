@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	httpapi "github.com/redis-stream-coordinator/rsc/adapters/http"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
@@ -57,6 +58,7 @@ type Coordinator struct {
 	StaleMemberRetention time.Duration `key:"stale-member-retention"`
 	Loop                 Loop          `key:"loop"`
 	API                  API           `key:"api"`
+	Audit                Audit         `key:"audit"`
 	Store                Store         `key:"store"`
 	Redis                MetadataRedis `key:"redis"`
 	Coordination         Coordination  `key:"coordination"`
@@ -98,6 +100,20 @@ type API struct {
 	// AuthenticateMemberAPI asks members for credentials.
 	AuthenticateMemberAPI bool   `key:"authenticate-member-api"`
 	Users                 []User `key:"users"`
+	// TokenSecret signs what a login issues, TokenSecretPrevious signed what is still
+	// taken. TokenTTL is how long a token serves.
+	TokenSecret         Secret        `key:"token-secret"`
+	TokenSecretPrevious Secret        `key:"token-secret-previous"`
+	TokenTTL            time.Duration `key:"token-ttl"`
+	RateLimit           RateLimit     `key:"rate-limit"`
+}
+
+// RateLimit bounds how often one user may change one thing.
+type RateLimit struct {
+	Enabled bool `key:"enabled"`
+	// AdminMutationsPerMinute are the attempts in a minute; with 0 nothing can be
+	// changed.
+	AdminMutationsPerMinute int `key:"admin-mutations-per-minute"`
 }
 
 // User may call the API.
@@ -105,6 +121,20 @@ type User struct {
 	Username string   `key:"username"`
 	Password Secret   `key:"password"`
 	Roles    []string `key:"roles"`
+}
+
+// The places where the audit is kept.
+const (
+	AuditLog   = "log"
+	AuditRedis = "redis"
+)
+
+// Audit is the record of who changed what.
+type Audit struct {
+	// Sink is AuditLog or AuditRedis.
+	Sink string `key:"sink"`
+	// RedisMaxEntries is how many entries Redis keeps for each stream and group.
+	RedisMaxEntries int `key:"redis-max-entries"`
 }
 
 // The kinds of stores.
@@ -244,13 +274,17 @@ func Default() Config {
 			RoutingLease:         30 * time.Second,
 			StaleMemberRetention: 10 * time.Minute,
 			Loop:                 Loop{Enabled: true, TickInterval: time.Second},
-			API:                  API{BasePath: "/coord/v1", AdminUsername: "admin", AdminPassword: DefaultPassword},
-			Store:                Store{KeyPrefix: "redis-stream:coord"},
-			Redis:                MetadataRedis{Redis: Redis{Port: 6379}, WaitReplicasTimeout: time.Second},
-			Streams:              Streams{Redis: Redis{Port: 6379}},
-			Coordination:         Coordination{StateMutex: StateMutex{Enabled: true, TTLMs: 30_000, AcquireTimeoutMs: 5_000, RetryIntervalMs: 100}},
-			Defaults:             Defaults{InitialShardCount: 1},
-			Limits:               Limits{MaxShards: protocol.DefaultMaxShards},
+			API: API{
+				BasePath: "/coord/v1", AdminUsername: "admin", AdminPassword: DefaultPassword,
+				TokenTTL: httpapi.DefaultTokenTTL, RateLimit: RateLimit{AdminMutationsPerMinute: 60},
+			},
+			Audit:        Audit{Sink: AuditLog, RedisMaxEntries: 1000},
+			Store:        Store{KeyPrefix: "redis-stream:coord"},
+			Redis:        MetadataRedis{Redis: Redis{Port: 6379}, WaitReplicasTimeout: time.Second},
+			Streams:      Streams{Redis: Redis{Port: 6379}},
+			Coordination: Coordination{StateMutex: StateMutex{Enabled: true, TTLMs: 30_000, AcquireTimeoutMs: 5_000, RetryIntervalMs: 100}},
+			Defaults:     Defaults{InitialShardCount: 1},
+			Limits:       Limits{MaxShards: protocol.DefaultMaxShards},
 		},
 	}
 }

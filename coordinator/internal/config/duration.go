@@ -31,8 +31,13 @@ func parseDuration(text string) (time.Duration, error) {
 
 var errNoDuration = errors.New("must be a duration with a unit, such as 500ms, 3s, 1m30s or 7d")
 
-// formatDuration writes a duration in Go's form without zeros at its end.
+// formatDuration writes a duration in Go's form without zeros at its end, whole days as
+// days.
 func formatDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d != 0 && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -16,8 +16,10 @@ const ownPrefix = "COORDINATOR_"
 // than the file, which may place them as it likes.
 var documented = map[string]string{
 	"REDIS_STREAM_COORDINATOR_ADMIN_PASSWORD": "coordinator.api.admin-password",
-	"REDIS_URL":      "coordinator.redis.url",
-	"REDIS_PASSWORD": "coordinator.redis.password",
+	"REDIS_STREAM_COORDINATOR_TOKEN_SECRET":   "coordinator.api.token-secret",
+	"REDIS_STREAM_COORDINATOR_TOKEN_TTL":      "coordinator.api.token-ttl",
+	"REDIS_URL":                               "coordinator.redis.url",
+	"REDIS_PASSWORD":                          "coordinator.redis.password",
 }
 
 // maxListIndex bounds the index in names such as COORDINATOR_API_USERS_0_USERNAME.

@@ -24,10 +24,6 @@ var retired = []struct{ key, says string }{
 	{"spring.", "nothing replaces it"},
 	{"management.", "nothing replaces it: /health/live and /health/ready are always there"},
 
-	{"coordinator.api.token-secret", notYet},
-	{"coordinator.api.token-ttl", notYet},
-	{"coordinator.api.rate-limit.", notYet},
-	{"coordinator.audit.", notYet},
 	{"coordinator.monitoring.", notYet},
 }
 

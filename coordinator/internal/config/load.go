@@ -49,7 +49,7 @@ func Load(sources Sources) (Config, []string, error) {
 		return Config{}, l.warnings, err
 	}
 	l.resolve(&config)
-	l.bad = append(l.bad, config.validate())
+	l.bad = append(l.bad, config.Validate())
 	if err := errors.Join(l.bad...); err != nil {
 		return Config{}, l.warnings, err
 	}

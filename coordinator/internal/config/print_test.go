@@ -31,7 +31,7 @@ func golden(t *testing.T, name, got string) {
 // The shipped file, as it is used with a Redis and passwords in the environment.
 func TestPrintShippedFile(t *testing.T) {
 	environ := []string{
-		"REDIS_STREAM_COORDINATOR_ADMIN_PASSWORD=canary-1", "REDIS_STREAM_COORDINATOR_MEMBER_PASSWORD=canary-2", "REDIS_PASSWORD=canary-3",
+		"REDIS_STREAM_COORDINATOR_ADMIN_PASSWORD=canary-1", "REDIS_STREAM_COORDINATOR_TOKEN_SECRET=canary-6", "REDIS_STREAM_COORDINATOR_MEMBER_PASSWORD=canary-2", "REDIS_PASSWORD=canary-3",
 		"REDIS_URL=redis://coordinator:canary-4@redis.example:6380/2", "COORDINATOR_ID=c-1", "COORDINATOR_STREAMS_REDIS_SENTINEL_MASTER=main", "COORDINATOR_STREAMS_REDIS_SENTINEL_ADDRESSES=s1:26379,s2:26379", "COORDINATOR_STREAMS_REDIS_SENTINEL_PASSWORD=canary-5",
 		"COORDINATOR_STREAMS_DECLARED_0_PREFIX=orders", "COORDINATOR_STREAMS_DECLARED_0_GROUPS=billing",
 	}

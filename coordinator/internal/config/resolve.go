@@ -5,8 +5,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-
-	httpapi "github.com/redis-stream-coordinator/rsc/adapters/http"
 )
 
 // resolve settles what depends on other settings and was not said itself.
@@ -31,6 +29,7 @@ func (l *loader) resolve(c *Config) {
 	c.Server.Address = joinPort(c.Server.Address, c.Server.Port)
 	c.Server.Port = 0
 	l.dropUsersWithoutPassword(&k.API)
+	l.warnOfTokenSecret(c)
 }
 
 // joinPort puts port into address, and the default one where there is none.
@@ -60,20 +59,4 @@ func (l *loader) dropUsersWithoutPassword(api *API) {
 		l.bad = append(l.bad, fmt.Errorf("coordinator.api.users: none of the %d users has a password: set one, or remove the list", len(api.Users)))
 	}
 	api.Users = kept
-}
-
-// APIUsers returns who may call the API: the users listed, else the one
-// administrator.
-func (a *API) APIUsers() []httpapi.User {
-	if len(a.Users) == 0 {
-		return []httpapi.User{{Username: a.AdminUsername, Password: a.AdminPassword.Reveal(), Roles: httpapi.AllRoles()}}
-	}
-	users := make([]httpapi.User, len(a.Users))
-	for i, u := range a.Users {
-		users[i] = httpapi.User{Username: u.Username, Password: u.Password.Reveal()}
-		for _, r := range u.Roles {
-			users[i].Roles = append(users[i].Roles, httpapi.Role(strings.ToUpper(r)))
-		}
-	}
-	return users
 }

@@ -29,6 +29,8 @@ const (
 	maxRedisDatabase   = 1 << 20
 	maxAddresses       = 1000
 	maxWaitReplicas    = 100
+	maxMutationRate    = 1_000_000
+	maxAuditEntries    = 1_000_000
 	// minWaitReplicasTimeout and maxWaitReplicasTimeout leave a write time to be
 	// answered.
 	minWaitReplicasTimeout = 10 * time.Millisecond
@@ -90,8 +92,8 @@ func (c *complaints) pair(prefix, cert, key string) {
 	c.file(prefix+".key-file", key)
 }
 
-// validate joins all complaints about settings that are resolved.
-func (c *Config) validate() error {
+// Validate joins all complaints about settings that are resolved, as Load gives them.
+func (c *Config) Validate() error {
 	var bad complaints
 	listens := c.Server.validate(&bad)
 	bad.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
@@ -120,6 +122,7 @@ func (c *Coordinator) validate(bad *complaints) {
 	bad.protocol(protocol.ValidateName("coordinator.id", c.ID))
 	c.validateTimings(bad)
 	c.API.validate(bad)
+	c.Audit.validate(bad, c.Store.Type)
 	c.Store.validate(bad)
 	c.Redis.validate(bad, c.Store.Type)
 	c.Streams.Redis.validate(bad, "coordinator.streams.redis.")
@@ -161,8 +164,21 @@ func (a *API) validate(bad *complaints) {
 	} else {
 		bad.nested("coordinator.api.", httpapi.ValidateUsers(a.APIUsers()))
 	}
+	bad.lasting("coordinator.api.token-ttl", a.TokenTTL, httpapi.MinTokenTTL, httpapi.MaxTokenTTL)
+	bad.within("coordinator.api.rate-limit.admin-mutations-per-minute", a.RateLimit.AdminMutationsPerMinute, 0, maxMutationRate)
+	if strings.TrimSpace(a.TokenSecretPrevious.Reveal()) != "" && strings.TrimSpace(a.TokenSecret.Reveal()) == "" {
+		bad.addf("coordinator.api.token-secret-previous", "is set, but token-secret is not: the new secret goes there")
+	}
 	if err := httpapi.ValidateBasePath(a.BasePath); err != nil {
 		bad.addf("coordinator.api.base-path", "%s", err)
+	}
+}
+
+func (a *Audit) validate(bad *complaints, store string) {
+	bad.oneOf("coordinator.audit.sink", a.Sink, AuditLog, AuditRedis)
+	bad.within("coordinator.audit.redis-max-entries", a.RedisMaxEntries, 1, maxAuditEntries)
+	if a.Sink == AuditRedis && store != StoreRedis {
+		bad.addf("coordinator.audit.sink", "is redis, but coordinator.store.type is %s: the audit goes to the Redis of the store, or to the log", store)
 	}
 }
 

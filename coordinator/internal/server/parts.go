@@ -16,6 +16,7 @@ import (
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/config"
 	"github.com/redis-stream-coordinator/rsc/core/memstore"
+	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/service"
 )
 
@@ -32,6 +33,8 @@ const (
 type parts struct {
 	ports   service.Ports
 	clients []*redis.Client
+	// audit is nil where the log is enough.
+	audit port.Audit
 }
 
 // openParts opens what the settings ask for.
@@ -62,6 +65,9 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 		p.ports.Store, p.ports.Signal = store, store
 		if cfg.Coordination.StateMutex.Enabled {
 			p.ports.Mutex = client.Mutex()
+		}
+		if cfg.Audit.Sink == config.AuditRedis {
+			p.audit = client.Audit()
 		}
 		shared = client
 	}
@@ -167,6 +173,7 @@ func redisConfig(cfg *config.Coordinator, r place, log *slog.Logger) (redis.Conf
 		KeyPrefix:    cfg.Store.KeyPrefix,
 		WaitReplicas: cfg.Redis.WaitReplicas,
 		WaitTimeout:  cfg.Redis.WaitReplicasTimeout,
+		AuditEntries: cfg.Audit.RedisMaxEntries,
 		Mutex: redis.MutexConfig{
 			Owner:          cfg.ID,
 			TTL:            time.Duration(m.TTLMs) * time.Millisecond,

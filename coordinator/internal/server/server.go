@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,8 +45,13 @@ type Server struct {
 	// again.
 	lost chan struct{}
 	http *http.Server
-	// tls is what it was made with: http.Server fills in a TLSConfig of its own.
-	tls bool
+	api  *httpapi.API
+	// certificate is nil without TLS.
+	certificate *serverCertificate
+	// reloading guards current, the settings in effect after Reload; cfg are those of the
+	// start.
+	reloading sync.Mutex
+	current   config.Config
 }
 
 // New opens what the settings ask for and begins to listen; requests are
@@ -55,12 +59,12 @@ type Server struct {
 // to 30 s. Call Run afterwards, which also closes what New has opened.
 // Errors: whatever could not be opened.
 func New(ctx context.Context, cfg config.Config, options Options) (*Server, error) {
-	s := &Server{cfg: cfg, log: options.Logger, lost: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, current: cfg, log: options.Logger, lost: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	certificate, err := serverTLS(&cfg.Server.TLS)
-	if err != nil {
+	var err error
+	if s.certificate, err = newCertificate(&cfg.Server.TLS); err != nil {
 		return nil, err
 	}
 	if options.Ports.Store != nil {
@@ -68,14 +72,14 @@ func New(ctx context.Context, cfg config.Config, options Options) (*Server, erro
 	} else if s.parts, err = openParts(ctx, &cfg.Coordinator, s.log); err != nil {
 		return nil, err
 	}
-	if err := s.assemble(ctx, certificate); err != nil {
+	if err := s.assemble(ctx); err != nil {
 		return nil, errors.Join(err, s.parts.close())
 	}
 	return s, nil
 }
 
 // assemble puts the coordinator, its API and the listener together.
-func (s *Server) assemble(ctx context.Context, certificate *tls.Config) error {
+func (s *Server) assemble(ctx context.Context) error {
 	k := &s.cfg.Coordinator
 	var err error
 	s.coordinator, err = service.New(service.Config{
@@ -99,20 +103,21 @@ func (s *Server) assemble(ctx context.Context, certificate *tls.Config) error {
 		return err
 	}
 	//nolint:contextcheck // requests bring contexts of their own
-	handler, err := httpapi.New(httpapi.Config{
+	s.api, err = httpapi.New(httpapi.Config{
 		BasePath:            k.API.BasePath,
-		Users:               k.API.APIUsers(),
+		Access:              s.cfg.Access(),
 		AuthenticateMembers: k.API.AuthenticateMemberAPI,
+		Audit:               s.parts.audit,
+		CoordinatorID:       k.ID,
 		Timings:             k.Timings(),
 		Logger:              s.log,
 	}, s.coordinator)
 	if err != nil {
 		return err
 	}
-	s.tls = certificate != nil
 	s.http = &http.Server{
-		Handler:           handler,
-		TLSConfig:         certificate,
+		Handler:           s.api,
+		TLSConfig:         s.certificate.config(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -126,23 +131,11 @@ func (s *Server) assemble(ctx context.Context, certificate *tls.Config) error {
 	return nil
 }
 
-// serverTLS returns nil for a server without TLS.
-func serverTLS(files *config.ServerTLS) (*tls.Config, error) {
-	if files.CertFile == "" {
-		return nil, nil //nolint:nilnil // no TLS is not an error
-	}
-	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("server.tls: %w", err)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
-}
-
 // URL is where the server is reached from this machine; its port is the real one
 // also when the configured one was 0.
 func (s *Server) URL() string {
 	scheme := "http"
-	if s.tls {
+	if s.certificate != nil {
 		scheme = "https"
 	}
 	host, port, err := net.SplitHostPort(s.listener.Addr().String())
@@ -218,7 +211,7 @@ func (s *Server) declareAgain(ctx context.Context) {
 }
 
 func (s *Server) serve() error {
-	if s.tls {
+	if s.certificate != nil {
 		return s.http.ServeTLS(s.listener, "", "")
 	}
 	return s.http.Serve(s.listener)

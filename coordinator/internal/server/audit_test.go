@@ -1,0 +1,55 @@
+package server
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-stream-coordinator/rsc/coordinator/internal/redistest"
+)
+
+func TestAuditGoesToTheLog(t *testing.T) {
+	r := run(t, settings(t), Options{})
+	r.mustCall(t, "POST", "/coord/v1/streams/orders", create, 201)
+	eventually(t, "the entry is there", func() bool {
+		return strings.Contains(r.log.String(), "msg=audit logger=redis-stream-coordinator.audit action=CREATE_STREAM outcome=SUCCESS status=201 principal=admin coordinatorId=c-1")
+	})
+}
+
+func TestAuditGoesToRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	r := run(t, settings(t, "coordinator.redis.url="+redis.URL, "coordinator.audit.sink=redis", "coordinator.audit.redis-max-entries=2"), Options{})
+	r.mustCall(t, "POST", "/coord/v1/streams/orders", create, 201)
+	for range 3 {
+		r.mustCall(t, "POST", "/coord/v1/streams/orders", create, 409)
+	}
+	r.mustCall(t, "POST", "/coord/v1/streams/orders/groups/billing", `{"requestedBy":"test","reason":"why"}`, 201)
+	opts, err := goredis.ParseURL(redis.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := goredis.NewClient(opts)
+	defer func() { _ = client.Close() }()
+	list := func(key string, want int) []string {
+		t.Helper()
+		entries, err := client.LRange(t.Context(), "redis-stream:coord:"+key, 0, -1).Result()
+		if err != nil || len(entries) != want {
+			t.Fatalf("%s: %q, %v", key, entries, err)
+		}
+		return entries
+	}
+	for _, text := range list("{orders}:admin:audit", 2) {
+		if !strings.Contains(text, `"action":"CREATE_STREAM","outcome":"FAILED","status":409`) {
+			t.Errorf("entry %s", text)
+		}
+	}
+	var entry struct{ CoordinatorID, Principal, ConsumerGroup, Reason, ClientAddress string }
+	if err := json.Unmarshal([]byte(list("{orders:billing}:admin:audit", 1)[0]), &entry); err != nil {
+		t.Fatal(err)
+	}
+	if entry.CoordinatorID != "c-1" || entry.Principal != "admin" || entry.ConsumerGroup != "billing" || entry.Reason != "why" || entry.ClientAddress != "127.0.0.1" {
+		t.Errorf("entry %+v", entry)
+	}
+}
