@@ -133,6 +133,7 @@ func (a *api) forbid(c *gin.Context, e *protocol.Error) {
 		a.refuse(c, e)
 		return
 	}
+	c.Set(refusalKey{}, e.Code)
 	member, _ := pathName(c, "memberId")
 	response := protocol.NewHeartbeatResponse(&protocol.Heartbeat{MemberID: member}, statusGroupAuthorization, e.Message, a.config.Timings)
 	a.send(c, reply{status: http.StatusForbidden, body: struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"strings"
 
@@ -44,6 +45,21 @@ type Config struct {
 
 	// CoordinatorID names the coordinator in the audit.
 	CoordinatorID string
+
+	// Observe, if set, is told of each request under the base path once it was answered.
+	// It is called from many goroutines and must be quick.
+	Observe func(Served)
+
+	// Trace, if set, begins a span for each of them.
+	Trace Trace
+
+	// Metrics, if set, answers scrapes at /metrics and /actuator/prometheus.
+	Metrics http.Handler
+
+	// AuthenticateMetrics asks scrapers for credentials with the role READ.
+	//
+	// Defaults to false: the metrics are open.
+	AuthenticateMetrics bool
 
 	// Logger gets failures as errors or warnings, and each request at debug.
 	//

@@ -72,6 +72,7 @@ func (a *api) refuse(c *gin.Context, err error) {
 	if status >= http.StatusInternalServerError {
 		a.logFailure(c, status, err)
 	}
+	c.Set(refusalKey{}, e.Code)
 	var d *delayed
 	switch {
 	case status == http.StatusUnauthorized:

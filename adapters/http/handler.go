@@ -24,6 +24,8 @@ type api struct {
 	actions map[string]string
 	// heartbeatPath is the heartbeat's route as the router knows it.
 	heartbeatPath string
+	// templates are the routes with their names in braces, by how the router knows them.
+	templates map[string]string
 }
 
 // quietRouter switches gin's debug output off, once: the mode is the process's.
@@ -76,7 +78,11 @@ func New(config Config, coordinator Coordinator) (*API, error) {
 	router.ForwardedByClientIP = false
 	list := a.routes()
 	a.actions = a.auditedRoutes(list)
-	router.Use(a.logRequests, a.recoverPanics, a.audit, a.refuseEncodedSlash)
+	a.templates = make(map[string]string, len(list))
+	for _, r := range list {
+		a.templates[r.path] = template(r.path)
+	}
+	router.Use(a.observe, a.logRequests, a.recoverPanics, a.audit, a.refuseEncodedSlash)
 	router.NoRoute(func(c *gin.Context) { a.refuse(c, errNoRoute) })
 	router.NoMethod(func(c *gin.Context) { a.refuse(c, errMethod) })
 	for _, r := range list {

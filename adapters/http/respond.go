@@ -23,6 +23,8 @@ const (
 type reply struct {
 	status int
 	body   any
+	// raw answers instead of everything else.
+	raw http.Handler
 	// tagged gives the answer an entity tag and answers 304 to a caller who
 	// has it already.
 	tagged bool
@@ -62,6 +64,10 @@ type appender interface {
 // send writes the answer as compact JSON and ends the request.
 func (a *api) send(c *gin.Context, r reply) {
 	c.Abort()
+	if r.raw != nil {
+		r.raw.ServeHTTP(c.Writer, c.Request)
+		return
+	}
 	body := takeBuffer()
 	defer giveBack(body)
 	if err := encode(body, r.body); err != nil {

@@ -53,6 +53,7 @@ func (a *api) routes() []route {
 	for i := range list {
 		list[i].path = a.config.BasePath + list[i].path
 	}
+	list = append(list, a.metricsRoutes()...)
 	return append(list,
 		route{http.MethodGet, "/health/live", open, a.getLiveness},
 		route{http.MethodGet, "/health/ready", open, a.getReadiness},
