@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
@@ -16,17 +17,26 @@ type coordinator struct {
 	name string
 	up   bool
 	// life counts the starts; what belongs to an earlier one is dropped.
-	life   int
-	engine *engine.Engine
+	life int
+	// minds are its engines, one for each group, in the order of the shape's groups.
+	minds []*mind
 	// born and rate make up its monotonic clock.
 	born        time.Duration
 	rate        float64
 	pausedUntil time.Duration
-	// inbox holds what happened during a pause.
-	inbox []engine.Happening
+	// inbox holds what is to be done after a pause.
+	inbox []func()
 	waits map[uint64]func(protocol.HeartbeatResponse)
 	next  uint64
-	wake  int
+	streamSide
+}
+
+// mind is the engine of one group.
+type mind struct {
+	c      *coordinator
+	group  string
+	engine *engine.Engine
+	wake   int
 }
 
 func (c *coordinator) start() {
@@ -36,12 +46,25 @@ func (c *coordinator) start() {
 	c.pausedUntil = 0
 	c.inbox = nil
 	c.waits = map[uint64]func(protocol.HeartbeatResponse){}
-	c.engine = engine.New(engine.Config{
-		Stream: "s", Group: "g", TickInterval: c.w.shape.Tick, Timings: c.w.shape.Timings, Rules: c.w.rules,
-	})
+	c.minds = make([]*mind, len(c.w.groups))
+	for i, name := range c.w.groups {
+		c.minds[i] = c.newMind(name)
+	}
 	c.w.logf("%s starts", c.name)
-	c.happen(engine.Woke{})
+	for _, m := range c.minds {
+		m.happen(engine.Woke{})
+	}
+	c.startStreams()
 }
+
+func (c *coordinator) newMind(group string) *mind {
+	return &mind{c: c, group: group, engine: engine.New(engine.Config{
+		Stream: "s", Group: group, TickInterval: c.w.shape.Tick, Timings: c.w.shape.Timings, Rules: c.w.rules,
+	})}
+}
+
+// mind returns the engine of a group.
+func (c *coordinator) mind(group string) *mind { return c.minds[slices.Index(c.w.groups, group)] }
 
 func (c *coordinator) crash() {
 	c.w.logf("%s crashes", c.name)
@@ -70,25 +93,35 @@ func (c *coordinator) real(mono time.Duration) time.Duration {
 }
 
 // receive takes a heartbeat in; answer is called when there is one.
-func (c *coordinator) receive(q *protocol.Heartbeat, answer func(protocol.HeartbeatResponse)) {
+func (c *coordinator) receive(group string, q *protocol.Heartbeat, answer func(protocol.HeartbeatResponse)) {
 	if !c.up {
 		return
 	}
 	c.next++
 	c.waits[c.next] = answer
-	c.happen(engine.Arrived{ID: c.next, Request: q})
+	c.mind(group).happen(engine.Arrived{ID: c.next, Request: q})
 }
 
-// happen tells the engine something, now or after a pause.
-func (c *coordinator) happen(what engine.Happening) {
+// do runs something in the process, now or after a pause.
+func (c *coordinator) do(what func()) {
 	if c.w.now < c.pausedUntil {
 		c.inbox = append(c.inbox, what)
 		return
 	}
-	in := engine.Input{Mono: c.mono(), Now: wallStart.Add(c.w.now.Truncate(time.Millisecond)), ID: c.w.id("n")}
-	for _, effect := range c.engine.Step(in, what) {
-		c.carryOut(effect)
-	}
+	what()
+}
+
+// wallNow is what every coordinator takes for the time of day.
+func (w *world) wallNow() time.Time { return wallStart.Add(w.now.Truncate(time.Millisecond)) }
+
+// happen tells the engine something, now or after a pause.
+func (m *mind) happen(what engine.Happening) {
+	m.c.do(func() {
+		in := engine.Input{Mono: m.c.mono(), Now: m.c.w.wallNow(), ID: m.c.w.id("n")}
+		for _, effect := range m.engine.Step(in, what) {
+			m.carryOut(effect)
+		}
+	})
 }
 
 // wakeUp goes on after a pause.
@@ -99,7 +132,7 @@ func (c *coordinator) wakeUp() {
 	inbox := c.inbox
 	c.inbox = nil
 	for _, what := range inbox {
-		c.happen(what)
+		c.do(what)
 	}
 }
 
@@ -124,30 +157,32 @@ func (c *coordinator) maybePause() {
 	})
 }
 
-func (c *coordinator) carryOut(effect engine.Effect) {
+func (m *mind) carryOut(effect engine.Effect) {
+	c, store := m.c, m.c.w.store
 	switch e := effect.(type) {
 	case engine.Answer:
-		c.w.watch.answered(c.w, c.name, &e.Response)
+		c.w.watch.answered(c.w, m.group, c.name, &e.Response)
 		if answer, waits := c.waits[e.ID]; waits {
 			delete(c.waits, e.ID)
 			answer(e.Response)
 		}
 	case engine.WakeAt:
-		c.wake++
-		wake, life := c.wake, c.life
+		m.wake++
+		wake, life := m.wake, c.life
 		c.w.after(c.real(e.Mono)-c.w.now, func() {
-			if c.up && c.life == life && c.wake == wake {
-				c.happen(engine.Woke{})
+			c.w.settled = true
+			if c.up && c.life == life && m.wake == wake {
+				m.happen(engine.Woke{})
 			}
 		})
 	case engine.Load:
-		c.call(func() engine.Happening { return c.w.store.load(e) }, func() engine.Happening { return engine.Loaded{Err: errAway} })
+		m.call(func() engine.Happening { return store.load(m.group, e) }, func() engine.Happening { return engine.Loaded{Err: errAway} })
 	case engine.Renew:
-		c.call(func() engine.Happening { return c.w.store.renew(e) }, func() engine.Happening { return engine.Renewed{Outcome: engine.Unknown} })
+		m.call(func() engine.Happening { return store.renew(m.group, e) }, func() engine.Happening { return engine.Renewed{Outcome: engine.Unknown} })
 	case engine.Save:
-		c.call(func() engine.Happening { return c.w.store.save(e) }, func() engine.Happening { return engine.Saved{Outcome: engine.Unknown} })
+		m.call(func() engine.Happening { return store.save(m.group, e) }, func() engine.Happening { return engine.Saved{Outcome: engine.Unknown} })
 	case engine.Ensure:
-		c.ensure(0)
+		m.ensure(0)
 	case engine.Publish:
 		c.publish(e.Events)
 	case engine.Complain:
@@ -158,7 +193,8 @@ func (c *coordinator) carryOut(effect engine.Effect) {
 
 // call carries a store call out: after a pause perhaps, with a reply that may
 // get lost.
-func (c *coordinator) call(do, lost func() engine.Happening) {
+func (m *mind) call(do, lost func() engine.Happening) {
+	c := m.c
 	c.maybePause()
 	life := c.life
 	ask := max(c.pausedUntil-c.w.now, 0) + c.w.between(0, 10*time.Millisecond)
@@ -166,6 +202,7 @@ func (c *coordinator) call(do, lost func() engine.Happening) {
 		ask += c.w.between(0, c.w.shape.Timings.HeartbeatInterval)
 	}
 	c.w.after(ask, func() {
+		c.w.settled = true
 		if c.life != life || (!c.up && c.w.rng.IntN(2) == 0) {
 			// It crashed before it could ask, or while the request was on its way.
 			return
@@ -177,8 +214,9 @@ func (c *coordinator) call(do, lost func() engine.Happening) {
 		}
 		c.maybePause()
 		c.w.after(c.w.between(0, 10*time.Millisecond), func() {
+			c.w.settled = true
 			if c.up && c.life == life && reply != nil {
-				c.happen(reply)
+				m.happen(reply)
 			}
 		})
 	})
@@ -226,45 +264,65 @@ const maxEnsure = 8
 // ensure takes the steps to a group, as the service does: each of them is a call
 // of the store of its own, before which the process may pause, and which another
 // coordinator may have taken meanwhile.
-func (c *coordinator) ensure(tried int) {
+func (m *mind) ensure(tried int) {
+	if m.c.w.streams != nil {
+		m.ensureSettled()
+		return
+	}
 	done := func(err error) engine.Happening { return engine.Ensured{Err: err} }
 	again := func() engine.Happening {
 		if tried >= maxEnsure {
 			return done(protocol.ErrConflict)
 		}
-		c.ensure(tried + 1)
+		m.ensure(tried + 1)
 		return nil
 	}
-	s := c.w.store
+	s := m.c.w.store
 	var seen stream.State
 	var at int64
-	c.call(func() engine.Happening {
+	m.call(func() engine.Happening {
 		if s.away() {
 			return done(errAway)
 		}
 		seen, at = s.stream, s.streamRevision
-		g, there := seen.Group("g")
+		g, there := seen.Group(m.group)
 		switch {
-		case there && g.Phase == stream.GroupLive && s.revision == 0:
+		case there && g.Phase == stream.GroupLive && s.group(m.group).revision == 0:
 			return done(errLost)
 		case there && g.Phase == stream.GroupLive:
 			return done(nil)
 		}
-		c.call(func() engine.Happening {
+		m.call(func() engine.Happening {
 			if there {
-				if err := s.create(g.Again); err != nil {
+				if err := s.create(m.group, g.Again); err != nil {
 					return done(err)
 				}
-				if ok, err := s.changeStream(at, stream.GroupCreated{Name: "g"}); !ok || err != nil {
+				if ok, err := s.changeStream(at, stream.GroupCreated{Name: m.group}); !ok || err != nil {
 					return again()
 				}
 				return done(nil)
 			}
-			if _, err := s.changeStream(at, stream.EnsureGroup{Name: "g", ByJoin: true}); err != nil {
+			if _, err := s.changeStream(at, stream.EnsureGroup{Name: m.group, ByJoin: true}); err != nil {
 				return done(err)
 			}
 			return again()
 		}, nil)
 		return nil
 	}, nil)
+}
+
+// ensureSettled takes the steps to a group where the stream has others, too.
+func (m *mind) ensureSettled() {
+	c := m.c
+	done := func(err error) { m.happen(engine.Ensured{Err: err}) }
+	c.change(0, func(s stream.State, err error) {
+		if g, there := s.Group(m.group); err != nil || (there && g.Phase == stream.GroupLive) {
+			if err == nil && c.w.store.group(m.group).revision == 0 {
+				err = errLost
+			}
+			done(err)
+			return
+		}
+		c.settle(done)
+	}, stream.EnsureGroup{Name: m.group, ByJoin: true})
 }

@@ -17,6 +17,9 @@ type Counts struct {
 	Lost, Repeated, Cuts, Crashes, Leaves, Pauses, Twins       int
 	CoordPauses, CoordCrashes, Outages, Failovers, LostReplies int
 	Retries, Retimes, GroupsCreated, GroupsDeleted             int
+	Written, Refused, Handled, Scales, Rollbacks, StreamSaves  int
+	ShardsRetired, Strays, GivenUp, Ignored, Rewinds           int
+	Deletions, Blocked, Signals                                int
 }
 
 func (c *Counts) ended(r group.EndReason) {
@@ -59,6 +62,10 @@ func (c *Counts) fields() []struct {
 		{"coordinator_pauses", &c.CoordPauses}, {"coordinator_crashes", &c.CoordCrashes},
 		{"outages", &c.Outages}, {"failovers", &c.Failovers}, {"replies_lost", &c.LostReplies}, {"retries", &c.Retries},
 		{"retimes", &c.Retimes}, {"groups_created", &c.GroupsCreated}, {"groups_deleted", &c.GroupsDeleted},
+		{"records_written", &c.Written}, {"records_refused", &c.Refused}, {"records_handled", &c.Handled},
+		{"scales", &c.Scales}, {"rollbacks", &c.Rollbacks}, {"stream_saves", &c.StreamSaves}, {"shards_retired", &c.ShardsRetired},
+		{"strays", &c.Strays}, {"given_up", &c.GivenUp}, {"ignored", &c.Ignored}, {"rewinds", &c.Rewinds},
+		{"deletions", &c.Deletions}, {"blocked", &c.Blocked}, {"signals", &c.Signals},
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 // once, and says goodbye with one request. It is judged by the lease that it was
 // given, although the real one reads on beyond it.
 type legacy struct {
-	w       *world
-	id      string
-	proc    string
-	up      bool
-	leaving bool
-	resumes time.Duration
+	w         *world
+	groupName string
+	id        string
+	proc      string
+	up        bool
+	leaving   bool
+	resumes   time.Duration
 
 	epoch   protocol.Epoch
 	version int64
@@ -32,9 +33,9 @@ type legacy struct {
 // legacyTimeout is when its HTTP client gives up.
 const legacyTimeout = 5 * time.Second
 
-func newLegacy(w *world, id, proc string) *legacy {
+func newLegacy(w *world, group, id, proc string) *legacy {
 	l := &legacy{
-		w: w, id: id, proc: proc, up: true,
+		w: w, groupName: group, id: id, proc: proc, up: true,
 		owned: map[protocol.ShardIndex]bool{}, draining: map[protocol.ShardIndex]time.Duration{},
 	}
 	w.logf("%s starts, an old client", proc)
@@ -45,6 +46,7 @@ func newLegacy(w *world, id, proc string) *legacy {
 
 func (l *legacy) name() string              { return l.proc }
 func (l *legacy) member() string            { return l.id }
+func (l *legacy) group() string             { return l.groupName }
 func (l *legacy) running() bool             { return l.up && !l.leaving }
 func (l *legacy) gone() bool                { return !l.up }
 func (l *legacy) pause(until time.Duration) { l.resumes = until }
@@ -123,7 +125,7 @@ func (l *legacy) send(q *protocol.Heartbeat, answer func(protocol.HeartbeatRespo
 	c := l.w.coords[l.w.rng.IntN(len(l.w.coords))]
 	l.w.counts.Heartbeats++
 	l.w.transmit(l.proc, c.name, func() {
-		c.receive(q, func(r protocol.HeartbeatResponse) {
+		c.receive(l.groupName, q, func(r protocol.HeartbeatResponse) {
 			l.w.transmit(c.name, l.proc, func() { answer(r) })
 		})
 	})

@@ -37,6 +37,9 @@ type mutant struct {
 // drifting lets clocks run apart by more than the margin allows for.
 func drifting(s *Shape) { s.Drift = 0.06 }
 
+// resharding are the shapes in which the shard count changes.
+var resharding = []string{"reshard", "reshardslow", "regroup"}
+
 var allMutants = []mutant{
 	{name: "answer before save", rule: rules.SaveBeforeAnswer, section: "4.1", shapes: []string{"multi", "churn"}},
 	{name: "unreported grant counts as free", rule: rules.UnreportedIsHeld, section: "4.2", shapes: []string{"member", "churn"}},
@@ -76,6 +79,18 @@ var allMutants = []mutant{
 	{name: "unread shards keep their token", rule: rules.CorrectionRenewsTokens, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: unread_shard_gets_a_new_token"},
 	{name: "a correction does not wait for members", rule: rules.CorrectionWaitsSync, section: "4.7", shapes: []string{"failchurn", "failover"}, script: "engine: correction_waits_for_all"},
 	{name: "a correction does not wait a lease", rule: rules.CorrectionWaitsLease, section: "4.7", shapes: []string{"failchurn", "failover"}},
+	{name: "routes before shards", rule: rules.ShardsBeforeRoutes, section: "4.9", shapes: resharding},
+	{name: "the count changes without the version", rule: rules.VersionWithCount, section: "4.9", shapes: resharding},
+	{name: "groups begin at the end of new shards", rule: rules.NewShardsFromStart, section: "4.9", shapes: resharding},
+	{name: "removed shards are not read", rule: rules.RemovedShardsAreRead, section: "4.9", shapes: resharding},
+	{name: "a drain goes by the lag", rule: rules.DrainByCursor, section: "4.9", shapes: resharding},
+	{name: "a shard is removed without a second look", rule: rules.RetireProvesAgain, section: "4.9", shapes: resharding},
+	{name: "any stream of that name is removed", rule: rules.RetireKnowsStream, section: "4.9", shapes: resharding},
+	{name: "a shard that is wanted again is not marked", rule: rules.ProvisionRenews, section: "4.9", shapes: resharding},
+	{name: "a rollback creates nothing", rule: rules.RollbackProvisions, section: "4.9", shapes: resharding},
+	{name: "nobody looks for shards that came late", rule: rules.StraysAreFound, section: "4.9", shapes: resharding},
+	{name: "a group follows an older record", rule: rules.LayoutsDoNotGoBack, section: "4.9", shapes: resharding},
+	{name: "a removed shard leaves the ledger", rule: rules.RemovedIsHeld, section: "4.9", shapes: resharding},
 	{name: "a group created again grants at once", rule: rules.RecreatedGroupWaits, section: "4.7", shapes: []string{"recreate"}},
 }
 
@@ -154,6 +169,9 @@ func property(violation string) string {
 		{"contradicts itself", "no state contradicts itself"}, {"two readers", "one reader"}, {"in flight", "no reader beside work in flight"}, {"which no save gave it", "recorded before answered"},
 		{"although it is healthy", "healthy members are not fenced"}, {"not settled", "all comes to rest"},
 		{"displaces another", "a rejoin displaces nobody"}, {"under token", "tokens rise"}, {"after epoch", "tokens rise"}, {"goes from", "epochs never go back"},
+		{"live shard is removed", "no live shard is removed"}, {"deletes record", "nothing is deleted that is missed"},
+		{"points at a", "routes point at shards"}, {"of the stream stands for", "a version means one thing"}, {"not handled", "every record is handled"},
+		{"is there again", "removed keys stay away"}, {"is under way", "what is waited for is named"}, {"waits without need", "nothing waits without need"},
 	} {
 		if strings.Contains(violation, p.text) {
 			return p.name

@@ -14,6 +14,8 @@ type client interface {
 	// name is the process's, member that of the member which it is.
 	name() string
 	member() string
+	// group is that of the member.
+	group() string
 	// running is true until it crashes or begins to leave, gone once nothing of
 	// it is left.
 	running() bool
@@ -32,12 +34,13 @@ type client interface {
 // process is a client that drives the real member state machine, as the
 // consumer module does.
 type process struct {
-	w     *world
-	id    string
-	proc  string
-	state member.State
-	born  time.Duration
-	rate  float64
+	w         *world
+	groupName string
+	id        string
+	proc      string
+	state     member.State
+	born      time.Duration
+	rate      float64
 	// skew is how far its wall clock is off.
 	skew        time.Duration
 	up          bool
@@ -49,6 +52,8 @@ type process struct {
 	wake        int
 	reading     map[protocol.ShardIndex]protocol.Epoch
 	working     map[protocol.ShardIndex]work
+	// swept is when what is pending was last claimed, by tenure.
+	swept map[tenure]time.Duration
 	// heard is when it took its last answers, the oldest first.
 	heard [exchanges]time.Duration
 }
@@ -72,9 +77,9 @@ type work struct {
 	lost bool
 }
 
-func newProcess(w *world, id, proc string) *process {
+func newProcess(w *world, group, id, proc string) *process {
 	p := &process{
-		w: w, id: id, proc: proc, born: w.now, rate: w.clockRate(), skew: w.between(-time.Hour, time.Hour), up: true,
+		w: w, groupName: group, id: id, proc: proc, born: w.now, rate: w.clockRate(), skew: w.between(-time.Hour, time.Hour), up: true,
 		lastPause: -time.Hour, lastSlow: -time.Hour,
 		reading: map[protocol.ShardIndex]protocol.Epoch{}, working: map[protocol.ShardIndex]work{},
 	}
@@ -86,11 +91,16 @@ func newProcess(w *world, id, proc string) *process {
 	p.state = s
 	w.logf("%s starts", proc)
 	p.apply(member.Tick{})
+	if w.streams != nil {
+		p.swept = map[tenure]time.Duration{}
+		p.poll()
+	}
 	return p
 }
 
 func (p *process) name() string   { return p.proc }
 func (p *process) member() string { return p.id }
+func (p *process) group() string  { return p.groupName }
 func (p *process) running() bool  { return p.up && !p.leaving }
 func (p *process) gone() bool     { return !p.up }
 
@@ -193,7 +203,7 @@ func (p *process) send(q *protocol.Heartbeat) {
 		p.w.watch.rejoins[q.Incarnation] = true
 	}
 	p.w.transmit(p.proc, c.name, func() {
-		c.receive(q, func(r protocol.HeartbeatResponse) {
+		c.receive(p.groupName, q, func(r protocol.HeartbeatResponse) {
 			p.w.transmit(c.name, p.proc, func() {
 				p.do(func() { p.apply(member.Answer{Response: &r}) })
 			})
@@ -206,7 +216,7 @@ func (p *process) event(e member.Event, leased bool) {
 	case member.Assigned:
 		p.w.logf("%s reads shard %d (%d)", p.proc, e.Shard, e.Token)
 		p.reading[e.Shard] = e.Token
-		p.w.watch.started(p.w, p.proc, e.Shard, e.Token)
+		p.w.watch.group(p.groupName).started(p.w, p.proc, e.Shard, e.Token)
 	case member.Revoked:
 		p.w.logf("%s lets go of shard %d (%d)", p.proc, e.Shard, e.Token)
 		p.letGo(e.Shard, e.Token, false)

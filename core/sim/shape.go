@@ -12,10 +12,13 @@ import (
 type Shape struct {
 	Name         string
 	Coordinators int
-	Members      int
-	Shards       int
-	Timings      protocol.Timings
-	Tick         time.Duration
+	// Groups is how many groups the stream has, 0 for one; each has Members.
+	Groups  int
+	Members int
+	// Shards is how many shards the stream has, at first.
+	Shards  int
+	Timings protocol.Timings
+	Tick    time.Duration
 	// Faulty is how long faults are injected, Settle how long the group then has
 	// to come to rest.
 	Faulty, Settle time.Duration
@@ -54,6 +57,23 @@ type Shape struct {
 	// Recreate is the chance per second that the group is deleted by force, with
 	// members in it, and created again at once.
 	Recreate float64
+
+	// Producers is how many write records; without any, the shards are names alone, and
+	// there are as many as at first.
+	Producers int
+	// RoutingLease is how long a producer may use a route.
+	RoutingLease time.Duration
+	// LateWrite is the chance of a record to be on its way for about a routing lease.
+	LateWrite float64
+	// An operator, chances per second: Scale and Rollback change the shard count,
+	// Regroup deletes and creates groups, GiveUp and Ignore overrule what a drain waits
+	// for.
+	Scale, Rollback, Regroup, GiveUp, Ignore float64
+	// Past the coordinators, per second: Strangers make consumer groups, Rewind sets one
+	// of ours back, Delete deletes and trims records.
+	Strangers, Rewind, Delete float64
+	// FromLatest is the share of seeds in which new groups begin at the newest record.
+	FromLatest bool
 }
 
 var simTimings = protocol.Timings{HeartbeatInterval: time.Second, Lease: 6 * time.Second, RebalanceTimeout: 15 * time.Second}
@@ -124,6 +144,27 @@ var Shapes = []Shape{
 		Lose: 0.1, Repeat: 0.2, Middle: 0.2, Late: 0.01, Cut: 0.03, Crash: 0.04, Leave: 0.04, Pause: 0.03, Drift: 0.04,
 		CoordPause: 0.02, CoordCrash: 0.01, LostReply: 0.02, Recreate: 0.06,
 	},
+	// The shard count changes under traffic, and nothing else goes wrong for long.
+	{
+		Name: "reshard", Coordinators: 2, Groups: 2, Members: 2, Shards: 4, Tick: 500 * time.Millisecond, Faulty: 70 * time.Second,
+		Lose: 0.05, Repeat: 0.1, Middle: 0.1, Late: 0.01, Crash: 0.02, Pause: 0.02, Drift: 0.04, CoordPause: 0.02, CoordCrash: 0.02, LostReply: 0.02,
+		Producers: 2, RoutingLease: 6 * time.Second, LateWrite: 0.02,
+		Scale: 0.1, Rollback: 0.05, Strangers: 0.02, Ignore: 0.1, Delete: 0.05, Rewind: 0.02,
+	},
+	// The same with coordinators that pause all the time, one group.
+	{
+		Name: "reshardslow", Coordinators: 3, Members: 2, Shards: 3, Tick: 500 * time.Millisecond, Faulty: 90 * time.Second,
+		Lose: 0.05, Middle: 0.1, Late: 0.01, Crash: 0.01, Drift: 0.04, CoordPause: 0.06, CoordCrash: 0.02, LostReply: 0.03,
+		Producers: 2, RoutingLease: 3 * time.Second, LateWrite: 0.03,
+		Scale: 0.15, Rollback: 0.1, GiveUp: 0.01, Ignore: 0.1, Rewind: 0.03,
+	},
+	// And with groups that are deleted and created meanwhile.
+	{
+		Name: "regroup", Coordinators: 2, Groups: 3, Members: 1, Shards: 3, Tick: 500 * time.Millisecond, Faulty: 70 * time.Second,
+		Lose: 0.05, Middle: 0.1, Late: 0.01, Crash: 0.02, Leave: 0.02, Drift: 0.04, CoordPause: 0.03, CoordCrash: 0.02, LostReply: 0.02,
+		Producers: 2, RoutingLease: 4 * time.Second, LateWrite: 0.03,
+		Scale: 0.1, Rollback: 0.05, Regroup: 0.08, GiveUp: 0.01, Ignore: 0.1, Strangers: 0.02, Delete: 0.03,
+	},
 	// Nothing but a bad network: here no member may ever be fenced.
 	{
 		Name: "healthy", Coordinators: 3, Members: 4, Shards: 6, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
@@ -134,6 +175,9 @@ var Shapes = []Shape{
 // drawn returns the shape of a seed: each kind of fault is off in half of the
 // seeds, and the rates of the others differ by up to five times.
 func (s Shape) drawn(rng *rand.Rand) Shape {
+	if s.RoutingLease == 0 {
+		s.RoutingLease = time.Minute
+	}
 	if s.Timings == (protocol.Timings{}) {
 		s.Timings = simTimings
 	}
@@ -146,11 +190,32 @@ func (s Shape) drawn(rng *rand.Rand) Shape {
 		&s.Lose, &s.Repeat, &s.Middle, &s.Late, &s.Cut, &s.Crash, &s.Leave, &s.Pause, &s.Twin, &s.SlowDrain,
 		&s.CoordPause, &s.CoordCrash, &s.LostReply, &s.Away, &s.Failover, &s.LoseStamps, &s.Retime, &s.Recreate,
 	} {
-		scale := 0.2 + rng.Float64()*rng.Float64()*4.8
-		if rng.IntN(2) == 0 {
-			scale = 0
+		s.scaled(rng, rate)
+	}
+	if s.Producers > 0 {
+		for _, rate := range []*float64{
+			&s.LateWrite, &s.Rollback, &s.Regroup, &s.GiveUp, &s.Ignore, &s.Strangers, &s.Rewind, &s.Delete,
+		} {
+			s.scaled(rng, rate)
 		}
-		*rate = min(0.5, *rate*scale)
+		s.FromLatest = rng.IntN(4) == 0
 	}
 	return s
+}
+
+// scaled switches a rate off, or makes it another.
+func (s *Shape) scaled(rng *rand.Rand, rate *float64) {
+	scale := 0.2 + rng.Float64()*rng.Float64()*4.8
+	if rng.IntN(2) == 0 {
+		scale = 0
+	}
+	*rate = min(0.5, *rate*scale)
+}
+
+// start is where new groups begin.
+func (s *Shape) start() protocol.GroupStart {
+	if s.FromLatest {
+		return protocol.StartLatest
+	}
+	return protocol.StartEarliest
 }

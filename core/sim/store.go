@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
@@ -16,12 +17,10 @@ import (
 // store is the model of a metadata store: the aggregate, the stream record and
 // the stamps are separate objects, which a failover can lose separately.
 type store struct {
-	w         *world
-	instance  int
-	revision  int64
-	nonce     string
-	body      []byte
-	stamps    map[string]string
+	w        *world
+	instance int
+	// groups are the aggregates, in the order of the shape's groups.
+	groups    []*aggregate
 	awayUntil time.Duration
 	// stream is the stream's record, with a revision of its own.
 	stream         stream.State
@@ -30,12 +29,18 @@ type store struct {
 	past []snapshot
 }
 
-type snapshot struct {
-	at       time.Duration
+// aggregate is the record of one group with the stamps beside it; without a revision
+// there is none.
+type aggregate struct {
 	revision int64
 	nonce    string
 	body     []byte
 	stamps   map[string]string
+}
+
+type snapshot struct {
+	at     time.Duration
+	groups []aggregate
 
 	stream         stream.State
 	streamRevision int64
@@ -45,9 +50,12 @@ type snapshot struct {
 const pastLimit = 64
 
 func newStore(w *world) *store {
-	s := &store{w: w, instance: 1, stamps: map[string]string{}}
+	s := &store{w: w, instance: 1}
+	for range w.groups {
+		s.groups = append(s.groups, &aggregate{stamps: map[string]string{}})
+	}
 	made, _, _, err := stream.Apply(stream.State{}, stream.Input{Now: wallStart}, stream.Create{
-		Prefix: "s", ShardCount: w.shape.Shards, AutoCreateGroups: true, RoutingLease: time.Minute, GroupStart: "earliest",
+		Prefix: "s", ShardCount: w.shape.Shards, AutoCreateGroups: true, RoutingLease: w.shape.RoutingLease, GroupStart: w.shape.start(),
 	})
 	if err != nil {
 		w.violate("the stream cannot be made: %v", err)
@@ -58,29 +66,44 @@ func newStore(w *world) *store {
 }
 
 func (s *store) remember() {
-	s.past = append(s.past, snapshot{s.w.now, s.revision, s.nonce, s.body, maps.Clone(s.stamps), s.stream, s.streamRevision})
+	if s.w.shape.Failover == 0 {
+		return
+	}
+	now := snapshot{at: s.w.now, stream: s.stream, streamRevision: s.streamRevision}
+	for _, g := range s.groups {
+		kept := *g
+		kept.stamps = maps.Clone(g.stamps)
+		now.groups = append(now.groups, kept)
+	}
+	s.past = append(s.past, now)
 	if len(s.past) > 2*pastLimit {
 		s.past = append(s.past[:0], s.past[len(s.past)-pastLimit:]...)
 	}
 }
 
+// group returns the record of a group.
+func (s *store) group(name string) *aggregate { return s.groups[slices.Index(s.w.groups, name)] }
+
 func (s *store) away() bool { return s.w.now < s.awayUntil }
 
-func (s *store) version() engine.Version {
-	return engine.Version{Instance: fmt.Sprintf("i%d", s.instance), Revision: s.revision, Nonce: s.nonce}
+func (s *store) instanceName() string { return fmt.Sprintf("i%d", s.instance) }
+
+func (s *store) version(g *aggregate) engine.Version {
+	return engine.Version{Instance: s.instanceName(), Revision: g.revision, Nonce: g.nonce}
 }
 
 var errAway = errors.New("the store is away")
 
-func (s *store) load(l engine.Load) engine.Loaded {
+func (s *store) load(group string, l engine.Load) engine.Loaded {
 	if s.away() {
 		return engine.Loaded{Err: errAway}
 	}
-	v := s.version()
-	if s.revision == 0 {
+	g := s.group(group)
+	v := s.version(g)
+	if g.revision == 0 {
 		return engine.Loaded{Version: engine.Version{Instance: v.Instance}}
 	}
-	r := engine.Loaded{Version: v, Body: s.body, Stamps: maps.Clone(s.stamps)}
+	r := engine.Loaded{Version: v, Body: g.body, Stamps: maps.Clone(g.stamps)}
 	if v == l.Known {
 		r.Body = nil
 	}
@@ -91,52 +114,59 @@ func (s *store) load(l engine.Load) engine.Loaded {
 // nothing asks for them.
 const unconditional = -1
 
-func (s *store) renew(r engine.Renew) engine.Renewed {
+func (s *store) renew(group string, r engine.Renew) engine.Renewed {
+	g := s.group(group)
 	switch {
 	case s.away():
 		return engine.Renewed{Outcome: engine.Unknown, Err: errAway}
-	case r.Expected != s.version() && r.Expected.Revision != unconditional:
+	case r.Expected != s.version(g) && r.Expected.Revision != unconditional:
 		return engine.Renewed{Outcome: engine.Conflict}
 	}
 	for _, x := range r.Stamps {
-		s.stamps[x.Life] = x.Value
+		g.stamps[x.Life] = x.Value
 	}
 	s.w.counts.Renewals++
 	s.remember()
 	return engine.Renewed{Outcome: engine.Done}
 }
 
-func (s *store) save(r engine.Save) engine.Saved {
+func (s *store) save(name string, r engine.Save) engine.Saved {
+	g := s.group(name)
 	switch {
 	case s.away():
 		return engine.Saved{Outcome: engine.Unknown, Err: errAway}
-	case r.Expected != s.version():
+	case r.Expected != s.version(g):
 		s.w.counts.Conflicts++
 		return engine.Saved{Outcome: engine.Conflict}
 	}
 	for _, x := range r.Relied {
-		if s.stamps[x.Life] != x.Value {
+		if g.stamps[x.Life] != x.Value {
 			s.w.counts.Conflicts++
 			return engine.Saved{Outcome: engine.Conflict}
 		}
 	}
-	s.revision++
-	s.nonce, s.body = r.Nonce, r.Body
 	for _, x := range r.Stamps {
-		s.stamps[x.Life] = x.Value
+		g.stamps[x.Life] = x.Value
 	}
 	for _, life := range r.Ended {
-		delete(s.stamps, life)
+		delete(g.stamps, life)
 	}
+	s.written(name, g, r.Nonce, r.Body)
+	return engine.Saved{Outcome: engine.Done, Version: s.version(g)}
+}
+
+// written is what every save of an aggregate comes to.
+func (s *store) written(name string, g *aggregate, nonce string, body []byte) {
+	g.revision++
+	g.nonce, g.body = nonce, body
 	s.w.counts.Saves++
 	s.remember()
-	g, err := group.Decode(r.Body)
+	state, err := group.Decode(body)
 	if err != nil {
 		s.w.violate("what was saved cannot be read: %v", err)
-		return engine.Saved{Outcome: engine.Done, Version: s.version()}
+		return
 	}
-	s.w.watch.committed(s.w, &g)
-	return engine.Saved{Outcome: engine.Done, Version: s.version()}
+	s.w.watch.group(name).committed(s.w, &state)
 }
 
 // failover lets another instance answer, which has not seen the last writes of
@@ -156,20 +186,25 @@ func (s *store) failover() {
 	if old.streamRevision > 0 && which == 4 {
 		s.stream, s.streamRevision = old.stream, old.streamRevision
 	}
-	if which != 0 && old.revision > 0 {
-		s.revision, s.nonce, s.body = old.revision, old.nonce, old.body
+	for i, g := range s.groups {
+		before := &old.groups[i]
+		if which != 0 && before.revision > 0 {
+			g.revision, g.nonce, g.body = before.revision, before.nonce, before.body
+		}
+		if which != 1 {
+			g.stamps = maps.Clone(before.stamps)
+		}
 	}
-	if which != 1 {
-		s.stamps = maps.Clone(old.stamps)
-	}
-	s.w.logf("failover to instance %d, the last %s are lost (%d), revision %d", s.instance, lag.Truncate(time.Millisecond), which, s.revision)
+	s.w.logf("failover to instance %d, the last %s are lost (%d), revision %d", s.instance, lag.Truncate(time.Millisecond), which, s.groups[0].revision)
 	s.past = s.past[:0]
 	s.remember()
 }
 
 // loseStamps lets some stamps vanish, without another instance.
 func (s *store) loseStamps() {
-	s.stamps = map[string]string{}
+	for _, g := range s.groups {
+		g.stamps = map[string]string{}
+	}
 	s.w.watch.failedOver = s.w.now
 	s.w.logf("all stamps are lost")
 	s.remember()
@@ -177,10 +212,12 @@ func (s *store) loseStamps() {
 
 // retime lets an operator change the lease time.
 func (s *store) retime() {
-	if s.revision == 0 {
+	name := s.w.groups[0]
+	record := s.group(name)
+	if record.revision == 0 {
 		return
 	}
-	g, err := group.Decode(s.body)
+	g, err := group.Decode(record.body)
 	if err != nil {
 		s.w.violate("the state cannot be read: %v", err)
 		return
@@ -197,15 +234,15 @@ func (s *store) retime() {
 	}
 	s.w.counts.Retimes++
 	s.w.logf("the lease time is now %s", t.Lease)
-	s.revision++
-	s.nonce = s.w.id("t")
-	next.Saving(group.Save{Revision: s.revision, Nonce: s.nonce}, s.version().Instance)
-	if s.body, err = group.Encode(&next); err != nil {
+	nonce := s.w.id("t")
+	next.Saving(group.Save{Revision: record.revision + 1, Nonce: nonce}, s.instanceName())
+	body, err := group.Encode(&next)
+	if err != nil {
 		s.w.violate("the state cannot be written: %v", err)
 		return
 	}
-	s.remember()
-	s.w.watch.committed(s.w, &next)
+	s.w.counts.Saves-- // It is counted as a change of timings.
+	s.written(name, record, nonce, body)
 }
 
 // changeStream applies a command to the stream's record as it was at a revision;
@@ -229,55 +266,135 @@ func (s *store) changeStream(at int64, cmd stream.Command) (bool, error) {
 	return true, nil
 }
 
-// create makes the aggregate of the group, unless there is one.
-func (s *store) create(again bool) error {
+// create makes the aggregate of a group, unless there is one.
+func (s *store) create(name string, again bool) error {
+	_, err := s.createFrom(name, s.stream.Layout(), again)
+	return err
+}
+
+// createFrom makes the aggregate of a group that follows a layout; the version is zero
+// where there is one already.
+func (s *store) createFrom(name string, l stream.Layout, again bool) (engine.Version, error) {
+	record := s.group(name)
 	switch {
 	case s.away():
-		return errAway
-	case s.revision != 0:
-		return nil
+		return engine.Version{}, errAway
+	case record.revision != 0:
+		return engine.Version{}, nil
 	}
 	now := wallStart.Add(s.w.now)
-	g := group.New("s", "g", s.stream.ShardCount, s.stream.Version, s.w.shape.Timings, now)
+	g, _, _, err := group.Apply(group.New("s", name, l.ShardCount, 0, s.w.shape.Timings, now), group.Input{Now: now}, adopt(l))
+	if err != nil {
+		return engine.Version{}, err
+	}
 	if again && s.w.rules.On(rules.RecreatedGroupWaits) {
-		next, _, _, err := group.Apply(g, group.Input{Now: now, ID: s.w.id("c")}, group.Correct{Reason: "a group of this name was deleted"})
+		g, _, _, err = group.Apply(g, group.Input{Now: now, ID: s.w.id("c")}, group.Correct{Reason: "a group of this name was deleted"})
 		if err != nil {
-			return err
+			return engine.Version{}, err
 		}
-		g = next
 	}
 	nonce := s.w.id("g")
-	g.Saving(group.Save{Revision: 1, Nonce: nonce}, s.version().Instance)
+	g.Saving(group.Save{Revision: 1, Nonce: nonce}, s.instanceName())
 	body, err := group.Encode(&g)
 	if err != nil {
-		return err
+		return engine.Version{}, err
 	}
-	s.revision, s.nonce, s.body = 1, nonce, body
-	s.stamps = map[string]string{}
-	s.remember()
+	*record = aggregate{stamps: map[string]string{}}
 	s.w.counts.GroupsCreated++
-	s.w.watch.committed(s.w, &g)
-	return nil
+	s.w.counts.Saves-- // It is counted as a group.
+	s.written(name, record, nonce, body)
+	return s.version(record), nil
+}
+
+// read loads a group past the engine; without a revision there is none.
+func (s *store) read(name string) (engine.Version, group.State, error) {
+	record := s.group(name)
+	switch {
+	case s.away():
+		return engine.Version{}, group.State{}, errAway
+	case record.revision == 0:
+		return engine.Version{}, group.State{}, nil
+	}
+	state, err := group.Decode(record.body)
+	return s.version(record), state, err
+}
+
+// saveGroup saves a group past the engine, if it is still at a version.
+func (s *store) saveGroup(name string, at engine.Version, next group.State) (conflict bool, err error) {
+	record := s.group(name)
+	switch {
+	case s.away():
+		return false, errAway
+	case at != s.version(record):
+		return true, nil
+	}
+	nonce := s.w.id("x")
+	next.Saving(group.Save{Revision: record.revision + 1, Nonce: nonce}, s.instanceName())
+	body, err := group.Encode(&next)
+	if err != nil {
+		return false, err
+	}
+	s.written(name, record, nonce, body)
+	return false, nil
+}
+
+// drop deletes a group, if it is still at a version; without a revision there is
+// nothing to delete.
+func (s *store) drop(name string, at engine.Version) (dropped bool, err error) {
+	record := s.group(name)
+	switch {
+	case s.away():
+		return false, errAway
+	case at.Revision == 0:
+		return true, nil
+	case at != s.version(record):
+		return false, nil
+	}
+	*record = aggregate{stamps: map[string]string{}}
+	s.w.watch.failedOver = s.w.now
+	s.w.logf("group %s is gone", name)
+	return true, nil
+}
+
+// saveStream saves the stream's record, if it is still at a revision.
+func (s *store) saveStream(by string, at int64, next stream.State) (conflict bool, err error) {
+	switch {
+	case s.away():
+		return false, errAway
+	case at != s.streamRevision:
+		return true, nil
+	}
+	s.stream = next
+	s.streamRevision++
+	s.remember()
+	s.w.counts.StreamSaves++
+	m := "settled"
+	if open, there := next.Migrating(); there {
+		m = string(open.State)
+	}
+	s.w.logf("%s: stream version %d: %d shards, %d read without %v, proven %v, %s", by, next.Version, next.ShardCount, next.ReadCount, next.Retired, next.Proofs, m)
+	s.w.streams.books.saved(s.w, &next)
+	return false, nil
 }
 
 // recreate lets an operator delete the group by force, members and all, and
 // create it again at once.
 func (s *store) recreate() {
-	if g, there := s.stream.Group("g"); s.away() || !there || g.Phase != stream.GroupLive || s.revision == 0 {
+	name := s.w.groups[0]
+	if g, there := s.stream.Group(name); s.away() || !there || g.Phase != stream.GroupLive || s.group(name).revision == 0 {
 		return
 	}
 	s.w.logf("the group is deleted by force and created again")
 	s.w.counts.GroupsDeleted++
 	s.w.watch.failedOver = s.w.now
 	for _, cmd := range []stream.Command{
-		stream.DeleteGroup{Name: "g", Force: true}, stream.GroupDeleted{Name: "g", Held: true}, stream.EnsureGroup{Name: "g"},
+		stream.DeleteGroup{Name: name, Force: true}, stream.GroupDeleted{Name: name, Held: true}, stream.EnsureGroup{Name: name},
 	} {
 		if _, err := s.changeStream(s.streamRevision, cmd); err != nil {
 			s.w.violate("the group cannot be deleted and created again: %v", err)
 		}
 	}
-	s.revision, s.nonce, s.body = 0, "", nil
-	s.stamps = map[string]string{}
+	*s.group(name) = aggregate{stamps: map[string]string{}}
 	s.remember()
 }
 

@@ -12,6 +12,26 @@ import (
 // watch knows what must never happen, and what was seen so far.
 type watch struct {
 	violation string
+	groups    map[string]*groupWatch
+	// failedOver is when the store last went backwards.
+	failedOver time.Duration
+	readers    map[readable]string
+	// rejoins are the incarnations that joined in place of an earlier one.
+	rejoins map[string]bool
+	// others are the last processes of each member that ended.
+	others map[string]ending
+	// overdue is when a member last lost shards to the rebalance timeout.
+	overdue map[string]time.Duration
+}
+
+// readable is what one process at a time may read.
+type readable struct {
+	group string
+	shard protocol.ShardIndex
+}
+
+// groupWatch is what was seen of one group.
+type groupWatch struct {
 	// granted are the grants that were ever saved.
 	granted map[grant]bool
 	// tokens are the highest tokens of the shards, counter and version the
@@ -21,17 +41,17 @@ type watch struct {
 	group   protocol.Epoch
 	version int64
 	last    *group.State
-	// failedOver is when the store last went backwards.
-	failedOver time.Duration
-	readers    map[protocol.ShardIndex]string
 	// used are the highest tokens under which shards were read.
 	used map[protocol.ShardIndex]protocol.Epoch
-	// rejoins are the incarnations that joined in place of an earlier one.
-	rejoins map[string]bool
-	// others are the last processes of each member that ended.
-	others map[string]ending
-	// overdue is when a member last lost shards to the rebalance timeout.
-	overdue map[string]time.Duration
+}
+
+func (x *watch) group(name string) *groupWatch {
+	g, there := x.groups[name]
+	if !there {
+		g = &groupWatch{granted: map[grant]bool{}, tokens: map[int]protocol.Epoch{}, used: map[protocol.ShardIndex]protocol.Epoch{}}
+		x.groups[name] = g
+	}
+	return g
 }
 
 type ending struct {
@@ -69,10 +89,7 @@ func (w *world) violate(format string, args ...any) {
 }
 
 // committed looks at every state that is saved.
-func (x *watch) committed(w *world, s *group.State) {
-	if x.granted == nil {
-		x.granted, x.tokens = map[grant]bool{}, map[int]protocol.Epoch{}
-	}
+func (x *groupWatch) committed(w *world, s *group.State) {
 	if err := s.Check(); err != nil {
 		w.violate("saved: %v", err)
 	}
@@ -100,7 +117,7 @@ func (x *watch) committed(w *world, s *group.State) {
 }
 
 // balanced checks every target that is computed.
-func (x *watch) balanced(w *world, s *group.State) {
+func (x *groupWatch) balanced(w *world, s *group.State) {
 	if x.last != nil && x.last.GroupEpoch == s.GroupEpoch {
 		return
 	}
@@ -130,10 +147,10 @@ func (x *watch) balanced(w *world, s *group.State) {
 }
 
 // answered looks at every answer: what it carries must have been saved before.
-func (x *watch) answered(w *world, coordinator string, r *protocol.HeartbeatResponse) {
+func (x *watch) answered(w *world, group, coordinator string, r *protocol.HeartbeatResponse) {
 	w.counts.answered(r.Status)
 	for _, a := range r.Assignment.AssignedShards {
-		if !x.granted[grant{r.MemberID, a.Shard, a.Epoch}] {
+		if !x.group(group).granted[grant{r.MemberID, a.Shard, a.Epoch}] {
 			w.violate("%s answers %s with shard %d in epoch %d, which no save gave it", coordinator, r.MemberID, a.Shard, a.Epoch)
 		}
 	}
@@ -141,10 +158,7 @@ func (x *watch) answered(w *world, coordinator string, r *protocol.HeartbeatResp
 
 // started looks at every shard that a process begins to read: its token must be
 // above all under which the shard was ever read.
-func (x *watch) started(w *world, proc string, shard protocol.ShardIndex, token protocol.Epoch) {
-	if x.used == nil {
-		x.used = map[protocol.ShardIndex]protocol.Epoch{}
-	}
+func (x *groupWatch) started(w *world, proc string, shard protocol.ShardIndex, token protocol.Epoch) {
 	if token <= x.used[shard] {
 		w.violate("%s reads shard %d under token %d, after %d", proc, shard, token, x.used[shard])
 	}
@@ -167,21 +181,22 @@ func (x *watch) fenced(w *world, p *process, leased bool, e member.Fenced) {
 // check looks at all processes after every step.
 func (w *world) check() {
 	if w.watch.readers == nil {
-		w.watch.readers = map[protocol.ShardIndex]string{}
+		w.watch.readers = map[readable]string{}
 	}
 	clear(w.watch.readers)
 	for _, p := range w.clients {
 		for _, shard := range p.reads() {
-			if other, taken := w.watch.readers[shard]; taken {
+			what := readable{p.group(), shard}
+			if other, taken := w.watch.readers[what]; taken {
 				w.violate("two readers: %s and %s read shard %d", other, p.name(), shard)
 				return
 			}
-			w.watch.readers[shard] = p.name()
+			w.watch.readers[what] = p.name()
 		}
 	}
 	for _, p := range w.clients {
 		for _, shard := range p.inFlight() {
-			if other, taken := w.watch.readers[shard]; taken && other != p.name() {
+			if other, taken := w.watch.readers[readable{p.group(), shard}]; taken && other != p.name() {
 				w.violate("in flight: %s reads shard %d while %s still has work of it", other, shard, p.name())
 				return
 			}
@@ -191,9 +206,16 @@ func (w *world) check() {
 
 // final checks what must have come to be once the faults are long over.
 func (w *world) final() {
+	for _, group := range w.groups {
+		w.finalGroup(group)
+	}
+	w.finalStreams()
+}
+
+func (w *world) finalGroup(group string) {
 	load := map[string]int{}
 	for _, p := range w.clients {
-		if p.running() {
+		if p.group() == group && p.running() {
 			load[p.name()] = len(p.reads())
 		}
 	}
@@ -203,14 +225,15 @@ func (w *world) final() {
 	if len(load) != w.shape.Members {
 		w.violate("not settled: %d members run, %d should", len(load), w.shape.Members)
 	}
-	low, high, total := w.shape.Shards, 0, 0
+	shards := w.shardsToRead()
+	low, high, total := shards, 0, 0
 	for _, n := range load {
 		low, high, total = min(low, n), max(high, n), total+n
 	}
-	if total != w.shape.Shards || high-low > 1 {
-		w.violate("not settled: %d of %d shards are read, between %d and %d by one member", total, w.shape.Shards, low, high)
+	if total != shards || high-low > 1 {
+		w.violate("not settled: %d of %d shards are read, between %d and %d by one member", total, shards, low, high)
 	}
-	if s := w.watch.last; s == nil || s.Summary() != protocol.GroupStable {
+	if s := w.watch.group(group).last; s == nil || s.Summary() != protocol.GroupStable {
 		w.violate("not settled: the group is at %+v", s)
 	}
 }

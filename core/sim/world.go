@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +23,17 @@ type world struct {
 	ids   uint64
 	calm  bool
 	steps int
+	// settled is set by a step that changes nothing of who reads what.
+	settled bool
+
+	// groups are the names of the groups, seats those who are to be members of them.
+	groups []string
+	seats  []seat
 
 	store   *store
 	coords  []*coordinator
 	clients []client
+	streams *streams
 	// cuts are directions in which messages get lost until a time.
 	cuts map[cut]time.Duration
 
@@ -35,6 +43,9 @@ type world struct {
 }
 
 type cut struct{ from, to string }
+
+// seat is a member of a group, whichever process it is at the moment.
+type seat struct{ group, member string }
 
 // wallStart is the wall time at the beginning of every schedule.
 var wallStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -154,8 +165,11 @@ func (w *world) run() {
 			w.violate("the schedule does not end: %d steps", w.steps)
 			break
 		}
+		w.settled = false
 		next.do()
-		w.check()
+		if !w.settled {
+			w.check()
+		}
 	}
 	if w.watch.violation == "" {
 		w.now = end
@@ -164,16 +178,36 @@ func (w *world) run() {
 }
 
 func (w *world) begin() {
+	w.watch.groups = map[string]*groupWatch{}
+	w.groups = groupNames[:max(1, w.shape.Groups)]
+	for i, group := range w.groups {
+		for m := range w.shape.Members {
+			name := string(rune('a' + m))
+			if i > 0 {
+				name = group + name
+			}
+			w.seats = append(w.seats, seat{group, name})
+		}
+	}
 	w.store = newStore(w)
+	w.beginStreams()
 	for i := range w.shape.Coordinators {
 		c := &coordinator{w: w, name: fmt.Sprintf("c%d", i+1)}
 		w.coords = append(w.coords, c)
 		c.start()
 	}
-	for i := range w.shape.Members {
-		name := string(rune('a' + i))
-		w.after(w.between(0, 3*time.Second), func() { w.spawn(name) })
+	for _, seat := range w.seats {
+		w.after(w.between(0, 3*time.Second), func() { w.spawn(seat.member) })
 	}
+}
+
+// groupNames are the names that groups get, as many as there are to be.
+var groupNames = []string{"g", "h", "k"}
+
+// groupOf returns the group of a member.
+func (w *world) groupOf(member string) string {
+	i := slices.IndexFunc(w.seats, func(s seat) bool { return s.member == member })
+	return w.seats[i].group
 }
 
 // faults draws what goes wrong in the next round.
@@ -210,6 +244,7 @@ func (w *world) faults() {
 	if w.perSecond(s.LoseStamps) {
 		w.store.loseStamps()
 	}
+	w.streamFaults()
 	w.after(faultRound, w.faults)
 }
 
@@ -302,9 +337,10 @@ func (w *world) mend() {
 			}
 		}
 	}
-	for i := range w.shape.Members {
-		w.spawn(string(rune('a' + i)))
+	for _, seat := range w.seats {
+		w.spawn(seat.member)
 	}
+	w.mendStreams()
 }
 
 // spawn starts a process of a member unless one is running.
@@ -324,10 +360,10 @@ func (w *world) start(member string) {
 	w.clients = live
 	name := w.id(member)
 	if w.shape.Legacy > 0 && w.rng.Float64() < w.shape.Legacy {
-		w.clients = append(w.clients, newLegacy(w, member, name))
+		w.clients = append(w.clients, newLegacy(w, w.groupOf(member), member, name))
 		return
 	}
-	w.clients = append(w.clients, newProcess(w, member, name))
+	w.clients = append(w.clients, newProcess(w, w.groupOf(member), member, name))
 }
 
 // trace is what is told of a failing seed, and the hash that shows that a seed

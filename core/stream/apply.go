@@ -148,6 +148,21 @@ func Apply(s State, in Input, cmd Command) (State, Response, []Event, error) {
 	return next, Response{Changed: true}, events, nil
 }
 
+// ApplyAll carries out commands, one after the other, as Apply does. An error of one of
+// them leaves s as it is.
+func ApplyAll(s State, in Input, cmds ...Command) (State, Response, []Event, error) {
+	next, resp := s, Response{}
+	var events []Event
+	for _, cmd := range cmds {
+		after, r, told, err := Apply(next, in, cmd)
+		if err != nil {
+			return s, Response{}, nil, err
+		}
+		next, resp.Changed, events = after, resp.Changed || r.Changed, append(events, told...)
+	}
+	return next, resp, events, nil
+}
+
 // allowed refuses what no command but Create may do to a stream that does not
 // exist or is being deleted.
 func allowed(s *State, cmd Command) error {
@@ -270,6 +285,10 @@ func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {
 	}
 	if deleted >= 0 {
 		s.Deleted = slices.Delete(s.Deleted, deleted, deleted+1)
+	}
+	// It has readers now, so what it has not read is waited for.
+	if i, ignored := slices.BinarySearch(s.Ignored, cmd.Name); ignored {
+		s.Ignored = slices.Delete(s.Ignored, i, i+1)
 	}
 	again := slices.Index(s.Held, cmd.Name)
 	if again >= 0 {

@@ -123,14 +123,14 @@ func (s *State) Next(in Input) []Step {
 		steps = append(steps, ProvisionStep{End: s.ShardCount, Start: s.GroupStart, Done: Provisioned{}})
 	}
 	for _, g := range s.Groups {
-		steps = append(steps, s.nextOf(&g)...)
+		steps = append(steps, s.nextOf(in, &g)...)
 	}
 	steps = append(steps, s.migrate(in)...)
 	return append(steps, s.drain(in)...)
 }
 
 // nextOf are the open steps of one group.
-func (s *State) nextOf(g *Group) (steps []Step) {
+func (s *State) nextOf(in Input, g *Group) (steps []Step) {
 	switch g.Phase {
 	case GroupCreating:
 		for _, run := range s.wanted() {
@@ -144,7 +144,11 @@ func (s *State) nextOf(g *Group) (steps []Step) {
 		})
 	case GroupLive:
 		if g.Adopted < s.Version {
-			steps = append(steps, AdoptStep{Name: g.Name, Layout: s.Layout(), Done: Adopted{g.Name, s.Version}})
+			layout := s.Layout()
+			if in.Rules.Off(rules.RemovedShardsAreRead) {
+				layout.ReadCount, layout.Retired = layout.ShardCount, nil
+			}
+			steps = append(steps, AdoptStep{Name: g.Name, Layout: layout, Done: Adopted{g.Name, s.Version}})
 		}
 	}
 	return steps
@@ -218,12 +222,8 @@ func (s *State) migrate(in Input) []Step {
 
 // drain are the open steps of removed shards.
 func (s *State) drain(in Input) (steps []Step) {
-	_, open := s.Migrating()
-	if !open && in.Look && s.HighestCount > s.ReadCount && in.Rules.On(rules.StraysAreFound) {
-		steps = append(steps, FindStep{First: s.ReadCount, End: s.HighestCount})
-	}
-	if !open && in.Look && len(s.Retired) > 0 && in.Rules.On(rules.StraysAreFound) {
-		for _, run := range s.Retired {
+	if in.Look && s.strayed() && in.Rules.On(rules.StraysAreFound) {
+		for _, run := range s.unknown() {
 			steps = append(steps, FindStep{run.First, run.End})
 		}
 	}

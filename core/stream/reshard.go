@@ -339,8 +339,24 @@ func (s *State) rolledBack(in Input, cmd RolledBack) ([]Event, bool, error) {
 	return []Event{event}, true, nil
 }
 
+// strayed reports whether a shard that exists beyond the known ones is one that somebody
+// has created late: no change is under way that creates any.
+func (s *State) strayed() bool {
+	m, open := s.Migrating()
+	return !open || m.State == protocol.MigrationDraining
+}
+
+// unknown are the shards that do not exist, as far as is known, but did once.
+func (s *State) unknown() spans.Set {
+	all := s.Retired
+	if s.ReadCount < s.HighestCount {
+		all = append(slices.Clone(all), spans.Span{First: s.ReadCount, End: s.HighestCount})
+	}
+	return all
+}
+
 func (s *State) strays(in Input, cmd FoundStrays) ([]Event, bool, error) {
-	if _, open := s.Migrating(); open {
+	if !s.strayed() {
 		return nil, false, nil
 	}
 	read := s.Removed()
