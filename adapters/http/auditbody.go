@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -63,44 +64,55 @@ func (b *watchedBody) describe(e *port.AuditEntry) {
 	if json.Unmarshal(b.read.Bytes(), &q) != nil {
 		return // it was refused for that
 	}
-	e.RequestedBy = cut(scalar(q.RequestedBy), protocol.MaxNameBytes)
-	e.Reason = cut(scalar(q.Reason), protocol.MaxReasonBytes)
-	for _, field := range []struct {
-		name string
-		raw  json.RawMessage
-	}{
-		{"initialShardCount", q.InitialShardCount}, {"targetShardCount", q.TargetShardCount}, {"force", q.Force},
-		{"deleteData", q.DeleteData}, {"autoCreateGroups", q.AutoCreateGroups}, {"groupStart", q.GroupStart},
-		{"consumerGroup", q.ConsumerGroup}, {"shards", q.Shards}, {"heartbeatIntervalMs", q.HeartbeatIntervalMs},
-		{"memberLeaseTtlMs", q.MemberLeaseTTLMs}, {"rebalanceTimeoutMs", q.RebalanceTimeoutMs},
+	e.RequestedBy = cut(saidText(q.RequestedBy), protocol.MaxNameBytes)
+	e.Reason = cut(saidText(q.Reason), protocol.MaxReasonBytes)
+	for _, field := range []struct{ name, value string }{
+		{"initialShardCount", saidNumber(q.InitialShardCount)}, {"targetShardCount", saidNumber(q.TargetShardCount)},
+		{"force", saidBoolean(q.Force)}, {"deleteData", saidBoolean(q.DeleteData)}, {"autoCreateGroups", saidBoolean(q.AutoCreateGroups)},
+		{"groupStart", saidText(q.GroupStart)}, {"consumerGroup", saidText(q.ConsumerGroup)}, {"shards", saidShards(q.Shards)},
+		{"heartbeatIntervalMs", saidNumber(q.HeartbeatIntervalMs)}, {"memberLeaseTtlMs", saidNumber(q.MemberLeaseTTLMs)},
+		{"rebalanceTimeoutMs", saidNumber(q.RebalanceTimeoutMs)},
 	} {
-		value := scalar(field.raw)
-		if value == "" {
+		if field.value == "" {
 			continue // it is not there, or nothing that the field may be
 		}
 		if e.Summary == nil {
 			e.Summary = map[string]string{}
 		}
-		e.Summary[field.name] = cut(value, maxAuditSummary)
+		e.Summary[field.name] = cut(field.value, maxAuditSummary)
 	}
 }
 
-// scalar writes a text, a number, a bool or a list of shards for people; nothing else.
-func scalar(raw json.RawMessage) string {
-	var value any
-	if len(raw) == 0 || json.Unmarshal(raw, &value) != nil {
+// saidText, saidNumber, saidBoolean and saidShards read a value of that kind. Any
+// other, which may be something that went astray, is empty.
+func saidText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
-	switch v := value.(type) {
-	case string:
-		return v
-	case float64, bool:
-		return string(raw)
-	case []any:
-		var shards protocol.Shards
-		if json.Unmarshal(raw, &shards) == nil {
-			return fmt.Sprint(shards)
-		}
+	return s
+}
+
+func saidNumber(raw json.RawMessage) string {
+	var n *float64
+	if json.Unmarshal(raw, &n) != nil || n == nil {
+		return ""
 	}
-	return ""
+	return string(raw)
+}
+
+func saidBoolean(raw json.RawMessage) string {
+	var b *bool
+	if json.Unmarshal(raw, &b) != nil || b == nil {
+		return ""
+	}
+	return strconv.FormatBool(*b)
+}
+
+func saidShards(raw json.RawMessage) string {
+	var list protocol.Shards
+	if json.Unmarshal(raw, &list) != nil || list == nil {
+		return ""
+	}
+	return fmt.Sprint(list)
 }
