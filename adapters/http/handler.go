@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/redis-stream-coordinator/rsc/core/port"
 )
 
 // api holds what the handlers share.
@@ -50,6 +53,10 @@ func (a *API) SetAccess(access Access) error {
 	a.api.access.Store(access.compile(a.api.ownSecret))
 	return nil
 }
+
+// Record keeps an entry in the audit about what did not come by the API. An entry that
+// cannot be kept goes to the log.
+func (a *API) Record(ctx context.Context, e port.AuditEntry) { a.api.keep(ctx, e) }
 
 // New returns the API of coordinator. It starts no goroutine, and holds a request
 // only as long as the coordinator does.

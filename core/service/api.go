@@ -18,7 +18,7 @@ import (
 // Errors: protocol.ErrStreamExists, ErrInvalidRequest, ErrProvisioning (the
 // stream is there, its shards follow), ErrStoreUnavailable, ErrConflict.
 func (c *Coordinator) CreateStream(ctx context.Context, prefix string, r protocol.CreateStream) (protocol.StreamCreated, error) {
-	if err := c.open(protocol.ValidatePrefix("streamPrefix", prefix), r.Validate(c.cfg.MaxShards)); err != nil {
+	if err := c.open(protocol.ValidatePrefix("streamPrefix", prefix), r.Validate(c.maxShards())); err != nil {
 		return protocol.StreamCreated{}, err
 	}
 	cmd := stream.Create{
@@ -129,7 +129,7 @@ func (c *Coordinator) DeleteStream(ctx context.Context, prefix string, r protoco
 // Errors: protocol.ErrGroupExists, ErrShardCountMismatch, ErrLimit and those of
 // CreateStream.
 func (c *Coordinator) CreateGroup(ctx context.Context, prefix, name string, r protocol.CreateGroup) (protocol.Group, error) {
-	if err := c.open(protocol.ValidatePrefix("streamPrefix", prefix), protocol.ValidateName("consumerGroup", name), r.Validate(c.cfg.MaxShards)); err != nil {
+	if err := c.open(protocol.ValidatePrefix("streamPrefix", prefix), protocol.ValidateName("consumerGroup", name), r.Validate(c.maxShards())); err != nil {
 		return protocol.Group{}, err
 	}
 	cmd := stream.EnsureGroup{Name: name, New: true}

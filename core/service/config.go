@@ -50,8 +50,11 @@ type Config struct {
 	OnGroupEvents func(key port.GroupKey, events []group.Event)
 	// OnStoreLost, if set, is told that the store was emptied while the
 	// coordinator ran; it must not block.
-	OnStoreLost    func()
-	OnStreamEvents func(prefix string, events []stream.Event)
+	OnStoreLost func()
+	// OnShardsRecreated, if set, is told that shards of a stream, which its members did
+	// not find in Redis, were created again. Only that is held up by it.
+	OnShardsRecreated func(prefix string, shards int)
+	OnStreamEvents    func(prefix string, events []stream.Event)
 	// OnGroupState, if set, is told each state of a group that is seen here, whoever wrote
 	// it, and nil once the group is gone; from one goroutine for each group, after the
 	// events that led to the state. It must not block, or change what it is given.

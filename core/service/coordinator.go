@@ -29,6 +29,8 @@ type Coordinator struct {
 	close   context.CancelFunc
 	owned   sync.WaitGroup
 	closed  atomic.Bool
+	// most is what Config.MaxShards was replaced by, 0 if it was not.
+	most atomic.Int64
 
 	mu     sync.Mutex
 	groups map[port.GroupKey]*runner

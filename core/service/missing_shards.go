@@ -83,6 +83,9 @@ func (c *Coordinator) recreate(prefix string) {
 			if n > 0 {
 				c.cfg.Logger.Warn("shards were missing in Redis and have been created again: the records that they held are lost",
 					"stream", prefix, "shards", n, "first", int(shards[0]))
+				if c.cfg.OnShardsRecreated != nil {
+					c.cfg.OnShardsRecreated(prefix, n)
+				}
 			}
 		case errors.Is(err, protocol.ErrStreamExists) || failures+1 == recreateAttempts:
 			c.cfg.Logger.Error("shards are missing in Redis and could not be created: see to it, members report them again",

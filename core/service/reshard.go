@@ -16,7 +16,7 @@ import (
 // ErrProvisioning (the change stays prepared, and is tried again), ErrStoreUnavailable,
 // ErrConflict.
 func (c *Coordinator) ScaleStream(ctx context.Context, prefix string, r protocol.Scale) (protocol.StreamScaled, error) {
-	if err := c.open(r.Validate(c.cfg.MaxShards)); err != nil {
+	if err := c.open(r.Validate(c.maxShards())); err != nil {
 		return protocol.StreamScaled{}, err
 	}
 	s, m, err := c.scale(ctx, prefix, r)
@@ -37,7 +37,7 @@ func (c *Coordinator) ScaleStream(ctx context.Context, prefix string, r protocol
 // ScaleGroup is ScaleStream, asked for through a group.
 // Errors: those of ScaleStream, protocol.ErrGroupNotFound.
 func (c *Coordinator) ScaleGroup(ctx context.Context, prefix, name string, r protocol.Scale) (protocol.Migration, error) {
-	if err := c.open(r.Validate(c.cfg.MaxShards)); err != nil {
+	if err := c.open(r.Validate(c.maxShards())); err != nil {
 		return protocol.Migration{}, err
 	}
 	if err := c.hasGroup(ctx, prefix, name); err != nil {
