@@ -91,6 +91,9 @@ func (c *Coordinator) step(ctx context.Context, s *stream.State, at port.Version
 		return step.Done, false, c.provision(ctx, s.Prefix, step)
 	case stream.CreateGroupStep:
 		return step.Done, false, c.createAggregate(ctx, s, step)
+	case stream.AskGroupStep:
+		cmd, err := c.askGroup(ctx, s.Prefix, step)
+		return cmd, false, err
 	case stream.DeleteGroupStep:
 		cmd, err := c.deleteAggregate(ctx, s.Prefix, step)
 		return cmd, false, err

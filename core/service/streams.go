@@ -64,8 +64,8 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmds ...s
 			c.publishStream(prefix, told)
 			return s, nil
 		}
-		next, changed, events, err := applyAll(s, c.input().Now, cmds)
-		if err != nil || !changed {
+		next, resp, events, err := stream.ApplyAll(s, stream.Input{Now: c.input().Now}, cmds...)
+		if err != nil || !resp.Changed {
 			return s, err
 		}
 		body, err := stream.Encode(&next)
@@ -91,18 +91,6 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmds ...s
 		return stream.State{}, c.storeError(ctx, "save stream "+prefix, failed)
 	}
 	return stream.State{}, fmt.Errorf("change stream %s: %w", prefix, protocol.ErrConflict)
-}
-
-func applyAll(s stream.State, now time.Time, cmds []stream.Command) (next stream.State, changed bool, events []stream.Event, err error) {
-	next = s
-	for _, cmd := range cmds {
-		after, resp, told, err := stream.Apply(next, stream.Input{Now: now}, cmd)
-		if err != nil {
-			return s, false, nil, err
-		}
-		next, changed, events = after, changed || resp.Changed, append(events, told...)
-	}
-	return next, changed, events, nil
 }
 
 func (c *Coordinator) saveStream(ctx context.Context, prefix string, s port.StreamSave) error {
@@ -242,9 +230,22 @@ func (c *Coordinator) newGroup(ctx context.Context, key port.GroupKey, s port.Gr
 	return at, nil
 }
 
-// deleteAggregate removes the state of a group, unless it has live members and
-// the deletion is not forced. It returns the command that notes the outcome; none
-// when the deletion is over already.
+// askGroup looks for live members of a group that is to be deleted unless it has some;
+// it returns the command that notes what was found.
+func (c *Coordinator) askGroup(ctx context.Context, prefix string, step stream.AskGroupStep) (stream.Command, error) {
+	rec, err := c.loadGroup(ctx, port.GroupKey{Stream: prefix, Group: step.Name})
+	if err != nil || rec.Version.Revision == 0 {
+		return step.Done, err
+	}
+	// A record that cannot be read has no members that could be asked for.
+	if s, err := group.Decode(rec.Body); err == nil && s.HasActive() {
+		return step.Refused, nil
+	}
+	return step.Done, nil
+}
+
+// deleteAggregate removes the state of a group. It returns the command that notes the
+// outcome; none when the deletion is over already.
 func (c *Coordinator) deleteAggregate(ctx context.Context, prefix string, step stream.DeleteGroupStep) (stream.Command, error) {
 	key := port.GroupKey{Stream: prefix, Group: step.Name}
 	for range maxStreamAttempts {
@@ -262,11 +263,7 @@ func (c *Coordinator) deleteAggregate(ctx context.Context, prefix string, step s
 		// By force, or while somebody leaves: then a lease may still run.
 		held := step.Force
 		if rec.Version.Revision != 0 {
-			// A record that cannot be read has no members that could be asked for.
 			s, err := group.Decode(rec.Body)
-			if err == nil && s.HasActive() && !step.Force {
-				return step.Refused, nil
-			}
 			held = held || err != nil || len(s.Lives) > 0
 			deleted, err := c.dropGroup(ctx, key, rec.Version)
 			if err != nil {

@@ -108,7 +108,7 @@ func (w *world) regroup() {
 	case !there:
 		w.logf("an operator creates group %s", name)
 		w.order(stream.EnsureGroup{Name: name})
-	case g.Phase == stream.GroupLive:
+	case g.Phase != stream.GroupCreating:
 		force, data := w.rng.IntN(3) > 0, w.rng.IntN(2) == 0
 		w.logf("an operator deletes group %s, force %v, data %v", name, force, data)
 		w.watch.failedOver = w.now

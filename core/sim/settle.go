@@ -241,6 +241,15 @@ func (t *turn) step(step stream.Step, then func(cmd stream.Command, waits bool, 
 		c.provision(step, step.First, func(err error) { then(step.Done, false, err) })
 	case stream.CreateGroupStep:
 		t.createGroup(step, func(err error) { then(step.Done, false, err) })
+	case stream.AskGroupStep:
+		cmd := step.Done
+		c.outside(func() error {
+			at, state, err := c.w.store.read(step.Name)
+			if at.Revision != 0 && state.HasActive() {
+				cmd = step.Refused
+			}
+			return err
+		}, func(err error) { then(cmd, false, err) })
 	case stream.DeleteGroupStep:
 		t.deleteGroup(0, step, func(cmd stream.Command, err error) { then(cmd, false, err) })
 	case stream.AdoptStep:
@@ -339,8 +348,7 @@ func (t *turn) createGroup(step stream.CreateGroupStep, then func(error)) {
 	})
 }
 
-// deleteGroup removes the aggregate of a group, unless it has live members and the
-// deletion is not forced.
+// deleteGroup removes the aggregate of a group.
 func (t *turn) deleteGroup(tries int, step stream.DeleteGroupStep, then func(stream.Command, error)) {
 	c, store := t.c, t.c.w.store
 	if tries >= maxTries {
@@ -359,12 +367,8 @@ func (t *turn) deleteGroup(tries int, step stream.DeleteGroupStep, then func(str
 		}
 		c.loadStream(func(s stream.State, _ int64, err error) {
 			g, there := s.Group(step.Name)
-			switch {
-			case err != nil || (there && g.Phase != stream.GroupDeleting):
+			if err != nil || (there && g.Phase != stream.GroupDeleting) {
 				then(nil, err)
-				return
-			case at.Revision != 0 && state.HasActive() && !step.Force:
-				then(step.Refused, nil)
 				return
 			}
 			done := step.Done

@@ -68,8 +68,13 @@ type DeleteGroup struct {
 	DeleteData bool
 }
 
-// KeepGroup ends a deletion that was refused: the group has live members.
+// KeepGroup ends a deletion that was refused: the group has live members. It comes too
+// late where somebody else has found none.
 type KeepGroup struct{ Name string }
+
+// DeleteFinally notes that a group to be deleted has no live members. Only after that is
+// anything of it deleted.
+type DeleteFinally struct{ Name string }
 
 // GroupDeleted notes that a group's aggregate is gone. Held is true when members
 // may have been reading.
@@ -91,6 +96,7 @@ func (Provisioned) isCommand()   {}
 func (GroupCreated) isCommand()  {}
 func (DeleteGroup) isCommand()   {}
 func (KeepGroup) isCommand()     {}
+func (DeleteFinally) isCommand() {}
 func (GroupDeleted) isCommand()  {}
 func (Delete) isCommand()        {}
 func (AnnounceLease) isCommand() {}
@@ -210,7 +216,9 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 	case DeleteGroup:
 		return s.deleteGroup(cmd)
 	case KeepGroup:
-		return s.phase(cmd.Name, GroupDeleting, GroupLive)
+		return s.keepGroup(cmd)
+	case DeleteFinally:
+		return s.deleteFinally(cmd)
 	case GroupDeleted:
 		return s.groupDeleted(cmd)
 	case Delete:
@@ -306,7 +314,7 @@ func (s *State) phase(name string, from, to GroupPhase) ([]Event, bool, error) {
 		return nil, false, nil
 	}
 	g := &s.Groups[i]
-	g.Phase, g.Force, g.DeleteData, g.Again = to, false, false, false
+	g.Phase, g.Force, g.Final, g.DeleteData, g.Again = to, false, false, false, false
 	return []Event{GroupChanged{s.Prefix, name, to}}, true, nil
 }
 
@@ -316,17 +324,38 @@ func (s *State) deleteGroup(cmd DeleteGroup) ([]Event, bool, error) {
 		return nil, false, protocol.ErrGroupNotFound.With("stream %q has no group %q", s.Prefix, cmd.Name)
 	}
 	g := &s.Groups[i]
-	if g.Phase == GroupDeleting && g.Force == cmd.Force && g.DeleteData == cmd.DeleteData {
+	// By force stays by force: something may be gone already.
+	force := cmd.Force || g.Phase == GroupDeleting && g.Force
+	if g.Phase == GroupDeleting && g.Force == force && g.DeleteData == cmd.DeleteData {
 		return nil, false, nil
 	}
-	g.Phase, g.Force, g.DeleteData = GroupDeleting, cmd.Force, cmd.DeleteData
+	g.Phase, g.Force, g.DeleteData = GroupDeleting, force, cmd.DeleteData
 	return []Event{GroupChanged{s.Prefix, cmd.Name, GroupDeleting}}, true, nil
 }
+
+func (s *State) keepGroup(cmd KeepGroup) ([]Event, bool, error) {
+	if i, found := s.find(cmd.Name); found && s.Groups[i].goes() {
+		return nil, false, nil
+	}
+	return s.phase(cmd.Name, GroupDeleting, GroupLive)
+}
+
+func (s *State) deleteFinally(cmd DeleteFinally) ([]Event, bool, error) {
+	i, found := s.find(cmd.Name)
+	if !found || s.Groups[i].Phase != GroupDeleting || s.Groups[i].goes() {
+		return nil, false, nil
+	}
+	s.Groups[i].Final = true
+	return nil, true, nil
+}
+
+// goes reports whether the group is being deleted, whoever is in it.
+func (g *Group) goes() bool { return g.Phase == GroupDeleting && (g.Force || g.Final) }
 
 func (s *State) groupDeleted(cmd GroupDeleted) ([]Event, bool, error) {
 	name := cmd.Name
 	i, found := s.find(name)
-	if !found || s.Groups[i].Phase != GroupDeleting {
+	if !found || !s.Groups[i].goes() {
 		return nil, false, nil
 	}
 	s.Groups = slices.Delete(s.Groups, i, i+1)

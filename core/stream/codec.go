@@ -41,6 +41,7 @@ type group struct {
 	Name       string     `json:"name"`
 	Phase      GroupPhase `json:"phase"`
 	Force      bool       `json:"force,omitempty"`
+	Final      bool       `json:"final,omitempty"`
 	DeleteData bool       `json:"deleteData,omitempty"`
 	Again      bool       `json:"again,omitempty"`
 	Adopted    int64      `json:"adoptedVersion,omitempty"`
@@ -78,7 +79,7 @@ func Encode(s *State) ([]byte, error) {
 		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
 	for i, g := range s.Groups {
-		r.Groups[i] = group{g.Name, g.Phase, g.Force, g.DeleteData, g.Again, g.Adopted, g.CreatedAt.UTC()}
+		r.Groups[i] = group{g.Name, g.Phase, g.Force, g.Final, g.DeleteData, g.Again, g.Adopted, g.CreatedAt.UTC()}
 	}
 	for _, p := range s.Proofs {
 		r.Proofs = append(r.Proofs, proof(p))

@@ -189,7 +189,7 @@ func TestDeletedNamesArePruned(t *testing.T) {
 		return strings.Repeat("x", i%7+1) + string(rune('a'+i%26)) + time.Duration(i).String()
 	}
 	for i := range maxDeleted + 50 {
-		for _, cmd := range []Command{EnsureGroup{Name: name(i)}, DeleteGroup{Name: name(i)}, GroupDeleted{Name: name(i)}} {
+		for _, cmd := range []Command{EnsureGroup{Name: name(i)}, DeleteGroup{Name: name(i)}, DeleteFinally{name(i)}, GroupDeleted{Name: name(i)}} {
 			next, _, _, err := Apply(s, Input{}, cmd)
 			if err != nil {
 				t.Fatal(err)

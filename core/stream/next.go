@@ -32,17 +32,23 @@ type CreateGroupStep struct {
 	Done  Command
 }
 
-// DeleteGroupStep: the group's aggregate is to be gone. With live members and
-// without Force it is refused, and Refused is applied instead of Done.
+// AskGroupStep: a group is to be deleted unless it has live members. With one Refused is
+// applied, without any Done. Nothing is deleted yet.
+type AskGroupStep struct {
+	Name          string
+	Done, Refused Command
+}
+
+// DeleteGroupStep: the group's aggregate is to be gone.
 type DeleteGroupStep struct {
-	Name       string
+	Name string
+	// Force is true where it was not asked for members.
 	Force      bool
 	DeleteData bool
 	End        int
 	Done       Command
 	// DoneHeld is Done where members may have been reading.
 	DoneHeld Command
-	Refused  Command
 }
 
 // DeleteStreamStep: the record is to be gone, with DeleteData the shards
@@ -101,6 +107,7 @@ type FindStep struct{ First, End int }
 
 func (ProvisionStep) isStep()    {}
 func (CreateGroupStep) isStep()  {}
+func (AskGroupStep) isStep()     {}
 func (DeleteGroupStep) isStep()  {}
 func (DeleteStreamStep) isStep() {}
 func (AdoptStep) isStep()        {}
@@ -138,9 +145,12 @@ func (s *State) nextOf(in Input, g *Group) (steps []Step) {
 		}
 		steps = append(steps, CreateGroupStep{Name: g.Name, Again: g.Again, Done: GroupCreated{g.Name}})
 	case GroupDeleting:
+		if !g.goes() {
+			return append(steps, AskGroupStep{Name: g.Name, Done: DeleteFinally{g.Name}, Refused: KeepGroup{g.Name}})
+		}
 		steps = append(steps, DeleteGroupStep{
 			Name: g.Name, Force: g.Force, DeleteData: g.DeleteData, End: s.HighestCount,
-			Done: GroupDeleted{Name: g.Name}, DoneHeld: GroupDeleted{Name: g.Name, Held: true}, Refused: KeepGroup{g.Name},
+			Done: GroupDeleted{Name: g.Name}, DoneHeld: GroupDeleted{Name: g.Name, Held: true},
 		})
 	case GroupLive:
 		if g.Adopted < s.Version {

@@ -58,6 +58,8 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		return w.apply(t, DeleteGroup{Name: name, Force: c.Has("force"), DeleteData: c.Has("data")})
 	case "keep-group":
 		return w.apply(t, KeepGroup{name})
+	case "delete-finally":
+		return w.apply(t, DeleteFinally{name})
 	case "group-deleted":
 		return w.apply(t, GroupDeleted{Name: name, Held: c.Has("held")})
 	case "delete":
@@ -212,8 +214,10 @@ func (w *world) next() string {
 			out = append(out, fmt.Sprintf("provision %d to %d for groups %v from the %s%s, then %s", s.First, s.End, s.Groups, s.Start, renewed[s.Renew], command(s.Done)))
 		case CreateGroupStep:
 			out = append(out, fmt.Sprintf("create %s, again %v, then %s", s.Name, s.Again, command(s.Done)))
+		case AskGroupStep:
+			out = append(out, fmt.Sprintf("ask for members of %s, then %s, or %s", s.Name, command(s.Done), command(s.Refused)))
 		case DeleteGroupStep:
-			out = append(out, fmt.Sprintf("delete %s force %v, data %v up to %d, then %s, or if it was held %s, or %s", s.Name, s.Force, s.DeleteData, s.End, command(s.Done), command(s.DoneHeld), command(s.Refused)))
+			out = append(out, fmt.Sprintf("delete %s force %v, data %v up to %d, then %s, or if it was held %s", s.Name, s.Force, s.DeleteData, s.End, command(s.Done), command(s.DoneHeld)))
 		case DeleteStreamStep:
 			out = append(out, fmt.Sprintf("delete the stream, data %v up to %d", s.DeleteData, s.End))
 		case AdoptStep:
@@ -315,6 +319,9 @@ func (w *world) show() string {
 		line := fmt.Sprintf("group %s %s", g.Name, g.Phase)
 		if g.Force {
 			line += " by force"
+		}
+		if g.Final {
+			line += " finally"
 		}
 		if g.DeleteData {
 			line += " with data"

@@ -82,6 +82,9 @@ type Group struct {
 	Phase GroupPhase
 	// Force, while deleting: even with live members.
 	Force bool
+	// Final, while deleting: it was found without live members, and nothing takes the
+	// deletion back any more; as by force.
+	Final bool
 	// DeleteData, while deleting: remove the consumer groups in Redis as well.
 	DeleteData bool
 	// Again, while creating: members of a deleted group of this name may still
