@@ -13,6 +13,7 @@ ENV CGO_ENABLED=0 GOWORK=off GOFLAGS=-trimpath
 COPY core/go.mod core/
 COPY adapters/redis/go.mod adapters/redis/go.sum adapters/redis/
 COPY adapters/http/go.mod adapters/http/go.sum adapters/http/
+COPY adapters/sql/go.mod adapters/sql/go.sum adapters/sql/
 COPY consumer/go.mod consumer/go.sum consumer/
 COPY producer/go.mod producer/go.sum producer/
 COPY coordinator/go.mod coordinator/go.sum coordinator/

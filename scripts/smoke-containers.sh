@@ -40,6 +40,7 @@ finish() {
   exit $code
 }
 trap finish EXIT
+trap 'exit 143' INT TERM
 
 # drop_rules takes the engine's rules out of the firewall; there were none before.
 drop_rules() {
@@ -113,21 +114,24 @@ need_compose() {
 
 # have IMAGE reports whether the image is here, or can be pulled.
 have() {
-  docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pull -q "$1" >/dev/null 2>&1
+  docker image inspect "$1" >/dev/null 2>&1 || timeout 60 docker pull -q "$1" >/dev/null 2>&1
 }
 
-# stand_in IMAGE CHANGE... gives a tag to the packages that the services need.
+# stand_in IMAGE [PROGRAM] gives a tag to the packages that the services need;
+# the image runs the program when it is not told what to run.
 stand_in() {
-  local tag=$1 change changes=()
-  shift
-  for change in "$@"; do changes+=(-c "$change"); done
   if [ ! -e "$scratch/root.tar" ]; then
     install mmdebstrap=mmdebstrap
     mmdebstrap --quiet --mode=root --variant=minbase --include=redis-server,redis-tools,prometheus,haproxy,ca-certificates \
       bookworm "$scratch/root.tar"
+    docker import "$scratch/root.tar" rsc-stand-in:base >/dev/null
   fi
-  docker import "${changes[@]}" "$scratch/root.tar" "$tag" >/dev/null
-  say "$tag: a stand-in from Debian's packages"
+  if [ -n "${2:-}" ]; then
+    printf 'FROM rsc-stand-in:base\nENTRYPOINT ["%s"]\n' "$2" | docker build -q -t "$1" - >/dev/null
+  else
+    docker tag rsc-stand-in:base "$1"
+  fi
+  say "$1: a stand-in from Debian's packages"
 }
 
 # go_stand_in IMAGE is the same for the compiler: the one that is here, with the
@@ -139,21 +143,23 @@ go_stand_in() {
   (cd coordinator && GOWORK=off go mod download)
   (cd coordinator && GOWORK=off GOPROXY="file://$cache/cache/download" GONOSUMDB='*' GOFLAGS=-modcacherw GOMODCACHE="$scratch/fetched" go mod download)
   cat >"$scratch/go/Dockerfile" <<DOCKERFILE
-FROM rsc-stand-in:go
+FROM rsc-stand-in:base
 COPY go /usr/local/go
 COPY modules /modules
 ENV PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin GOPROXY=file:///modules GONOSUMDB=* GOTOOLCHAIN=local
 DOCKERFILE
   cp -r "$(go env GOROOT)" "$scratch/go/go"
   mv "$scratch/fetched/cache/download" "$scratch/go/modules"
-  stand_in rsc-stand-in:go
+  stand_in rsc-stand-in:go # for the base
   docker build -q -t "$1" "$scratch/go" >/dev/null
   say "$1: with the Go that is here, $(go env GOVERSION)"
 }
 
 need_engine
 need_compose
-docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+if ! docker buildx version >/dev/null 2>&1; then
+  export DOCKER_BUILDKIT=0
+fi
 
 began=$SECONDS
 export RSC_SMOKE_SERVICES="redis coordinator-1 coordinator-2 balancer consumer-1 consumer-2 producer prometheus"
@@ -162,7 +168,7 @@ while read -r one; do
   case $one in
     redis:*) stand_in "$one" ;;
     haproxy:*) stand_in "$one" ;;
-    prom/prometheus:*) stand_in "$one" 'ENTRYPOINT ["/usr/bin/prometheus"]' ;;
+    prom/prometheus:*) stand_in "$one" /usr/bin/prometheus ;;
     grafana/*) say "$one cannot be pulled and has no stand-in: GRAFANA DOES NOT RUN" ;;
     *) fail "$one cannot be pulled" ;;
   esac

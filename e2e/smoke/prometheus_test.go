@@ -103,12 +103,12 @@ func (p *prometheus) now(expr string) (r result, err error) {
 	return r, err
 }
 
-// lately asks for an expression over the last minute as a graph does.
+// lately asks for an expression over the last minutes as a graph does.
 func (p *prometheus) lately(expr string) (r result, err error) {
 	end := time.Now()
 	err = p.ask("/api/v1/query_range", url.Values{
 		"query": {expr}, "step": {"5"},
-		"start": {strconv.FormatInt(end.Add(-time.Minute).Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
+		"start": {strconv.FormatInt(end.Add(-5*time.Minute).Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
 	}, &r)
 	return r, err
 }
