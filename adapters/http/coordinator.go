@@ -10,6 +10,10 @@ import (
 // error that wraps a *protocol.Error is told to the caller; any other is logged
 // and answered as an internal error.
 type Coordinator interface {
+	Inspector
+	Operator
+	Resharder
+
 	// Heartbeat answers a heartbeat; temporary trouble is a RETRY, never an
 	// error. It may hold the answer as long as the request asks for.
 	Heartbeat(ctx context.Context, stream, group string, q *protocol.Heartbeat) protocol.HeartbeatResponse

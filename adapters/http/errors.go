@@ -30,6 +30,7 @@ var statuses = map[string]int{
 
 	protocol.ErrGroupNotFound.Code:  http.StatusNotFound,
 	protocol.ErrStreamNotFound.Code: http.StatusNotFound,
+	protocol.ErrMemberNotFound.Code: http.StatusNotFound,
 	errNoRoute.Code:                 http.StatusNotFound,
 	errMethod.Code:                  http.StatusMethodNotAllowed,
 
@@ -39,13 +40,19 @@ var statuses = map[string]int{
 	protocol.ErrGroupHasMembers.Code:    http.StatusConflict,
 	protocol.ErrStreamHasGroups.Code:    http.StatusConflict,
 	protocol.ErrConflict.Code:           http.StatusConflict,
-	protocol.ErrTooLarge.Code:           http.StatusRequestEntityTooLarge,
-	errMedia.Code:                       http.StatusUnsupportedMediaType,
-	protocol.ErrLimit.Code:              http.StatusUnprocessableEntity,
-	protocol.ErrRateLimit.Code:          http.StatusTooManyRequests,
+	protocol.ErrMigrationActive.Code:    http.StatusConflict,
+
+	protocol.ErrMigrationNotFound.Code:  http.StatusNotFound,
+	protocol.ErrRollbackNotAllowed.Code: http.StatusUnprocessableEntity,
+
+	protocol.ErrTooLarge.Code:  http.StatusRequestEntityTooLarge,
+	errMedia.Code:              http.StatusUnsupportedMediaType,
+	protocol.ErrLimit.Code:     http.StatusUnprocessableEntity,
+	protocol.ErrRateLimit.Code: http.StatusTooManyRequests,
 
 	protocol.ErrStoreUnavailable.Code:   http.StatusServiceUnavailable,
 	protocol.ErrRedisNotConfigured.Code: http.StatusServiceUnavailable,
+	protocol.ErrRedisUnavailable.Code:   http.StatusServiceUnavailable,
 	protocol.ErrProvisioning.Code:       http.StatusServiceUnavailable,
 	protocol.ErrMutexUnavailable.Code:   http.StatusServiceUnavailable,
 	protocol.ErrTerminating.Code:        http.StatusServiceUnavailable,

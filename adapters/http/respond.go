@@ -88,6 +88,9 @@ func (a *api) send(c *gin.Context, r reply) {
 		}
 	}
 	header["Content-Type"] = plainJSON
+	if d, other := r.body.(document); other {
+		d.describe(header)
+	}
 	header["Content-Length"] = []string{strconv.Itoa(body.Len())}
 	c.Status(r.status)
 	// The only error is that the caller is gone.

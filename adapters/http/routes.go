@@ -50,9 +50,12 @@ func (a *api) routes() []route {
 		{http.MethodGet, monitoringRoute + groupRoute + "/members", mayRead, a.listMembers},
 		{http.MethodGet, monitoringRoute + groupRoute + "/assignments", mayRead, a.getAssignments},
 	}
+	list = append(list, a.inspectionRoutes()...)
+	list = append(list, a.reshardRoutes()...)
 	for i := range list {
 		list[i].path = a.config.BasePath + list[i].path
 	}
+	list = append(list, a.documentRoutes()...)
 	list = append(list, a.metricsRoutes()...)
 	return append(list,
 		route{http.MethodGet, "/health/live", open, a.getLiveness},
