@@ -54,6 +54,7 @@ func (c *coordinator) start() {
 	for _, m := range c.minds {
 		m.happen(engine.Woke{})
 	}
+	c.listens()
 	c.startStreams()
 }
 

@@ -42,6 +42,8 @@ func Run(seed uint64, o Options) Result {
 		}
 	}
 	shape = shape.drawn(rng)
+	// Of a stream of its own, so that the others play as they did without.
+	shape.Signals = shape.Coordinators > 1 && rand.New(rand.NewPCG(seed, 0x517)).IntN(2) == 0
 	if o.Change != nil {
 		o.Change(&shape)
 	}

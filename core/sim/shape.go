@@ -58,6 +58,10 @@ type Shape struct {
 	// members in it, and created again at once.
 	Recreate float64
 
+	// Signals is true where coordinators are told of each other's saves, late, more than
+	// once, or not at all.
+	Signals bool
+
 	// Producers is how many write records; without any, the shards are names alone, and
 	// there are as many as at first.
 	Producers int

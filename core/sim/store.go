@@ -161,6 +161,7 @@ func (s *store) written(name string, g *aggregate, nonce string, body []byte) {
 	g.nonce, g.body = nonce, body
 	s.w.counts.Saves++
 	s.remember()
+	s.w.signal(name, engine.Changed{Revision: g.revision, Nonce: nonce})
 	state, err := group.Decode(body)
 	if err != nil {
 		s.w.violate("what was saved cannot be read: %v", err)
@@ -353,6 +354,7 @@ func (s *store) drop(name string, at engine.Version) (dropped bool, err error) {
 	*record = aggregate{stamps: map[string]string{}}
 	s.w.watch.failedOver = s.w.now
 	s.w.logf("group %s is gone", name)
+	s.w.signal(name, engine.Changed{})
 	return true, nil
 }
 
