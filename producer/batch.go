@@ -154,7 +154,7 @@ func (b *batch) keep(wanted func(*entry) bool) {
 func (b *batch) route(s *snapshot) {
 	failed := false
 	for _, e := range b.waiting {
-		shard, err := s.shardOf(e.msg)
+		shard, err := b.p.router.shardOf(s, e.msg)
 		if err != nil {
 			b.fail(e, err)
 			failed = true
@@ -331,7 +331,10 @@ func (p *Producer) follow(ctx context.Context, e *entry) *PublishError {
 // reroute asks for the routing again because keys were missing: the stream may
 // have fewer shards by now. A message for which that changes nothing fails.
 func (b *batch) reroute(ctx context.Context) {
-	fresh, err := b.p.router.refresh(ctx, b.p.closing)
+	fresh, asked, err := b.p.router.refresh(ctx, b.p.closing, b.elsewhere)
+	if !asked {
+		return
+	}
 	b.keep(func(e *entry) bool {
 		if e.verdict.kind != missing {
 			return true
@@ -347,6 +350,18 @@ func (b *batch) reroute(ctx context.Context) {
 			return false
 		}
 		return true
+	})
+}
+
+// elsewhere reports whether s leads all messages that found no key to another one. If it
+// came while they were under way, nobody has to be asked: the next pass goes by it.
+func (b *batch) elsewhere(s *snapshot) bool {
+	return !slices.ContainsFunc(b.waiting, func(e *entry) bool {
+		if e.verdict.kind != missing {
+			return false
+		}
+		shard, err := s.shardOf(e.msg)
+		return err == nil && s.keys[shard] == e.key
 	})
 }
 

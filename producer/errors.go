@@ -90,9 +90,11 @@ var (
 	// ErrNoSuchShard: the message names a shard that the stream does not have.
 	ErrNoSuchShard = &PublishError{Outcome: NotApplied, Code: "NO_SUCH_SHARD",
 		Message: "the stream has no such shard"}
-	// ErrNoShards: the stream has zero shards at the moment.
+	// ErrNoShards: the stream has zero shards at the moment, so nothing can be stored.
+	// Publishing goes on within a second when it has some again: as long as somebody
+	// publishes, the coordinator is asked every 400 ms.
 	ErrNoShards = &PublishError{Outcome: NotApplied, Code: "NO_SHARDS", Retryable: true,
-		Message: "the stream has no shards: scale it up before publishing"}
+		Message: "the stream has no shards, so nothing can be stored: scale it up, and publish again"}
 	// ErrNoRouting: the context ended before the coordinator was reached for the
 	// first time. Nothing can be published without it.
 	ErrNoRouting = &PublishError{Outcome: NotApplied, Code: "NO_ROUTING", Retryable: true,

@@ -128,15 +128,16 @@ func (s *sender) findLost(ctx context.Context) {
 	for len(s.lost) > 0 {
 		tracks := s.lost
 		s.lost = nil
+		before := len(s.snap.keys)
 		s.mu.Unlock()
-		_, err := s.p.router.refresh(ctx, nil)
+		_, asked, err := s.p.router.refresh(ctx, nil, func(now *snapshot) bool { return len(now.keys) != before })
 		s.mu.Lock()
 		if err == nil && !s.rerouting {
 			s.adopt()
 		}
 		var over []*entry
 		for _, t := range tracks {
-			s.found(t, err, &over)
+			s.found(t, asked, err, &over)
 		}
 		s.sweep(&over)
 		s.mu.Unlock()
@@ -150,9 +151,9 @@ func (s *sender) findLost(ctx context.Context) {
 	s.refreshing = false
 }
 
-// found decides what becomes of the messages that found no key, now that the
-// routing was asked for again, or could not be because of err.
-func (s *sender) found(t *track, err error, over *[]*entry) {
+// found decides what becomes of the messages that found no key, now that there is
+// another routing, or that it was asked for again, or could not be because of err.
+func (s *sender) found(t *track, asked bool, err error, over *[]*entry) {
 	if t.gone {
 		return // its messages have found their place already
 	}
@@ -162,8 +163,8 @@ func (s *sender) found(t *track, err error, over *[]*entry) {
 		case why != nil:
 		case e.verdict.kind != missing:
 			return false
-		case err == nil && s.rerouting:
-			e.rerouted = true // the new tracks decide
+		case err == nil && (s.rerouting || !asked):
+			e.rerouted = e.rerouted || asked // the new tracks decide
 			return false
 		default:
 			why = missingError(e, err)

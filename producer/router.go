@@ -16,6 +16,9 @@ const (
 	routingTimeout = 5 * time.Second
 	// requestGap is the least time between two requests, whoever asks for them.
 	requestGap = 100 * time.Millisecond
+	// emptyGap is the same while the stream has no shards. Whoever publishes then has the
+	// routing asked for, so this is how soon publishing goes on when there are some.
+	emptyGap = 400 * time.Millisecond
 	// maxRequestPause bounds the growing pause after failures. It is short so that
 	// publishing resumes soon after a coordinator is back.
 	maxRequestPause    = time.Second
@@ -79,34 +82,37 @@ func (r *router) run(ctx context.Context) {
 	defer close(r.stopped)
 	pause := requestGap
 	for {
-		next := r.interval
+		next, gap := r.interval, requestGap
 		err := r.attempt(ctx)
 		if err == nil {
 			pause = requestGap
-			lease := r.current.Load().lease
+			now := r.current.Load()
 			if next == 0 {
 				next = maxRefreshInterval
 			}
-			next = min(next, lease/3)
+			next = min(next, now.lease/3)
+			if len(now.keys) == 0 {
+				gap = emptyGap
+			}
 		} else {
 			next = pause
 			pause = min(2*pause, maxRequestPause)
 		}
 		// Jitter, so that many producers do not ask in step.
 		next += rand.N(next/8 + 1)
-		if ctx.Err() != nil || !r.sleep(ctx, next, err == nil) {
+		if ctx.Err() != nil || !r.sleep(ctx, next, gap, err == nil) {
 			return
 		}
 	}
 }
 
-// sleep waits for d. A kick ends it, but not before requestGap, and not after a
+// sleep waits for d. A kick ends it, but not before gap, and not after a
 // failure: those who wait for a routing would turn the pauses into a storm.
-func (r *router) sleep(ctx context.Context, d time.Duration, kickable bool) bool {
+func (r *router) sleep(ctx context.Context, d, gap time.Duration, kickable bool) bool {
 	if !kickable {
 		return pauseFor(ctx, d, nil)
 	}
-	gap := min(d, requestGap)
+	gap = min(d, gap)
 	return pauseFor(ctx, gap, nil) && pauseFor(ctx, d-gap, r.kicks)
 }
 
@@ -224,6 +230,15 @@ func (r *router) kick() {
 	}
 }
 
+// shardOf picks the shard of m by s. Where there is none at all, the routing is asked for
+// again soon: the stream may have shards by now.
+func (r *router) shardOf(s *snapshot, m *Message) (int, *PublishError) {
+	if len(s.keys) == 0 {
+		r.kick()
+	}
+	return s.shardOf(m)
+}
+
 // acquire returns a snapshot whose lease holds. Without one it waits: for the
 // first snapshot as long as ctx allows, for the next one only while there is
 // hope, which there is not once an attempt has failed since the last success. The
@@ -258,9 +273,10 @@ func (r *router) acquire(ctx context.Context, closing <-chan struct{}) (*snapsho
 	}
 }
 
-// refresh returns the snapshot of an attempt that begins after the call, or why
-// that attempt failed.
-func (r *router) refresh(ctx context.Context, closing <-chan struct{}) (*snapshot, error) {
+// refresh returns the snapshot of an attempt that begins after the call, or why that
+// attempt failed: asked is true then. One from before will do if it serves; there may be
+// one, or be one on its way, when many find out at the same time that theirs is stale.
+func (r *router) refresh(ctx context.Context, closing <-chan struct{}, serves func(*snapshot) bool) (s *snapshot, asked bool, err error) {
 	r.mu.Lock()
 	wanted := r.begun + 1
 	r.mu.Unlock()
@@ -268,12 +284,16 @@ func (r *router) refresh(ctx context.Context, closing <-chan struct{}) (*snapsho
 		r.mu.Lock()
 		ended, lastErr, changed := r.ended, r.lastErr, r.changed
 		r.mu.Unlock()
+		s = r.current.Load()
 		if ended >= wanted {
-			return r.current.Load(), lastErr
+			return s, true, lastErr
+		}
+		if s != nil && s.valid(time.Now()) && serves(s) {
+			return s, false, nil
 		}
 		r.kick()
 		if err := r.await(ctx, changed, closing); err != nil {
-			return nil, err
+			return nil, true, err
 		}
 	}
 }

@@ -268,8 +268,8 @@ func TestRefreshAsksAfterwards(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 20 {
 			callers.Go(func() {
-				snap, err := r.refresh(t.Context(), nil)
-				if err != nil || len(snap.keys) != 2 {
+				snap, asked, err := r.refresh(t.Context(), nil, never)
+				if err != nil || !asked || len(snap.keys) != 2 {
 					t.Errorf("got %v, %v: the answer to an older request", snap, err)
 				}
 			})
@@ -281,13 +281,52 @@ func TestRefreshAsksAfterwards(t *testing.T) {
 			t.Errorf("%d requests, want 3", n)
 		}
 		s.answer(away)
-		if _, err := r.refresh(t.Context(), nil); !errors.Is(err, errAway) {
+		if _, _, err := r.refresh(t.Context(), nil, never); !errors.Is(err, errAway) {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := r.refresh(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := r.refresh(ctx, nil, never); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// never is for those who need the answer to a new question.
+func never(*snapshot) bool { return false }
+
+// Those who find out that their routing is stale while somebody else has asked already
+// take that answer, if it leads elsewhere, and do not wait for another.
+func TestRefreshTakesAnAnswerOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{next: granting(4, time.Hour)}
+		r := startRouter(t, s, 10*time.Second, nil)
+		synctest.Wait()
+		slow := make(chan struct{})
+		s.answer(func(context.Context) (*protocol.Routing, error) {
+			<-slow
+			return routingOf(2, time.Hour), nil
+		})
+		time.Sleep(12 * time.Second) // the second request is under way
+		fewer := func(s *snapshot) bool { return len(s.keys) < 4 }
+		var callers sync.WaitGroup
+		for range 20 {
+			callers.Go(func() {
+				snap, asked, err := r.refresh(t.Context(), nil, fewer)
+				if err != nil || asked || len(snap.keys) != 2 {
+					t.Errorf("got %v, %t, %v", snap, asked, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(slow)
+		callers.Wait()
+		if n := len(s.requests()); n != 2 {
+			t.Errorf("%d requests, want 2", n)
+		}
+		// It is there: nobody waits.
+		if _, asked, err := r.refresh(t.Context(), nil, fewer); err != nil || asked {
+			t.Errorf("got %t, %v", asked, err)
 		}
 	})
 }
@@ -298,7 +337,7 @@ func TestRefreshesKeepTheirDistance(t *testing.T) {
 		s := &script{next: granting(2, time.Hour)}
 		r := startRouter(t, s, 0, nil)
 		for range 50 {
-			if _, err := r.refresh(t.Context(), nil); err != nil {
+			if _, _, err := r.refresh(t.Context(), nil, never); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -326,6 +365,55 @@ func TestVersionsAreLogged(t *testing.T) {
 		synctest.Wait()
 		if got := strings.Count(logged.String(), "msg=routing "); got != 2 || !strings.Contains(logged.String(), "shards=3 metadata_version=2") {
 			t.Errorf("logged:\n%s", &logged)
+		}
+	})
+}
+
+// A stream without shards is asked for again soon while somebody publishes, and as
+// seldom as others while nobody does.
+func TestRouterWithoutShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{next: granting(0, 30*time.Second)}
+		r := startRouter(t, s, 0, nil)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		if n := len(s.requests()); n > 7 {
+			t.Errorf("%d requests in a minute in which nobody publishes", n)
+		}
+
+		m := &Message{Key: "k"}
+		publish := func() *PublishError {
+			snap, perr := r.acquire(t.Context(), nil)
+			if perr == nil {
+				_, perr = r.shardOf(snap, m)
+			}
+			return perr
+		}
+		_ = publish() // the first asks at once
+		synctest.Wait()
+		before := len(s.requests())
+		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+			if perr := publish(); perr == nil || !errors.Is(perr, ErrNoShards) {
+				t.Fatalf("got %v", perr)
+			}
+		}
+		times := s.requests()[before-1:]
+		for i := range times[1:] {
+			if d := times[i+1].Sub(times[i]); d < emptyGap || d > 500*time.Millisecond {
+				t.Errorf("request %d came %s after the one before, want %s to 500ms", i+1, d, emptyGap)
+			}
+		}
+		if n := len(times) - 1; n < 19 || n > 25 {
+			t.Errorf("%d requests in 10 s", n)
+		}
+
+		s.answer(granting(2, 30*time.Second))
+		back := time.Now()
+		for publish() != nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if d := time.Since(back); d > 500*time.Millisecond {
+			t.Errorf("publishing went on %s after there were shards again", d)
 		}
 	})
 }

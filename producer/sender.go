@@ -107,7 +107,7 @@ func (s *sender) place(e *entry) *PublishError {
 }
 
 func (s *sender) trackOf(e *entry) (*track, *PublishError) {
-	shard, err := s.snap.shardOf(e.msg)
+	shard, err := s.p.router.shardOf(s.snap, e.msg)
 	if err != nil {
 		return nil, err
 	}
