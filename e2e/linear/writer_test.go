@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
+	"github.com/redis-stream-coordinator/rsc/adapters/sql"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 )
 
@@ -33,7 +34,10 @@ type plan struct {
 	// URL or Addrs say where the store is.
 	URL   string
 	Addrs []string
-	Seed  uint64
+	// Dialect and DSN say it of a database.
+	Dialect sql.Dialect
+	DSN     string
+	Seed    uint64
 	// Workers call one after the other each, Calls times, on one of so many Keys.
 	Workers, Calls, Keys int
 	// Pause lies between two calls.
@@ -83,7 +87,10 @@ func (n *notes) note(o op) error {
 }
 
 // open reaches the store, in spite of what happens to its connections.
-func (p plan) open(ctx context.Context) (store *redis.Store, done func(), err error) {
+func (p plan) open(ctx context.Context) (store port.Store, done func(), err error) {
+	if p.Dialect != "" {
+		return p.openSQL(ctx)
+	}
 	for range 100 {
 		var client *redis.Client
 		client, err = redis.Open(ctx, redis.Config{URL: p.URL, Addrs: p.Addrs, KeyPrefix: "linear", Timeout: time.Second})
@@ -137,7 +144,7 @@ type worker struct {
 	plan  plan
 	id    string
 	notes *notes
-	store *redis.Store
+	store port.Store
 	rng   *mathrand.Rand
 	known []known
 }
