@@ -16,6 +16,8 @@ wanted=(
   prometheus=prometheus
   promtool=prometheus
   haproxy=haproxy
+  pg_ctlcluster=postgresql
+  mariadbd=mariadb-server
 )
 
 # refuse explains what is missing. Only in CI does it end the run.
