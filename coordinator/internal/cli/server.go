@@ -22,7 +22,7 @@ var settingFlags = []struct{ flag, key, usage string }{
 	{"address", "server.address", "host and port to listen on (default 127.0.0.1:8080)"},
 	{"id", "coordinator.id", "name of this coordinator (default: the host's name)"},
 	{"redis", "coordinator.redis.url", "Redis that holds the streams and the metadata, such as redis://127.0.0.1:6379, also REDIS_URL; without one all is kept in memory; for a Cluster use --set coordinator.redis.addresses=host:port"},
-	{"store", "coordinator.store.type", "where groups and streams are kept: memory or redis (default: redis if there is one)"},
+	{"store", "coordinator.store.type", "where groups and streams are kept: memory, redis, or a database: sqlite:./rsc.db, postgres://user@host/db, mysql://user@host/db (default: redis if there is one)"},
 	{"log-level", "log.level", "debug, info, warn or error (default info)"},
 	{"log-format", "log.format", "text, json, or auto: text on a terminal (default auto)"},
 }
@@ -45,6 +45,7 @@ func newServer(a App) *cobra.Command {
 			"Settings come from the defaults, then --config, then the environment\n" +
 			"(coordinator.loop.tick-interval is COORDINATOR_LOOP_TICK_INTERVAL), then the flags.",
 		Example: "  rsc server --redis redis://127.0.0.1:6379\n" +
+			"  rsc server --redis redis://127.0.0.1:6379 --store sqlite:./rsc.db\n" +
 			"  rsc server --config rsc.yaml --set coordinator.loop.tick-interval=500ms\n" +
 			"  rsc server --config rsc.yaml --print-config",
 		Args: noArguments,
@@ -88,7 +89,7 @@ func (a App) runServer(ctx context.Context, given *pflag.FlagSet, flags *serverF
 	for _, w := range warnings {
 		logger.WarnContext(ctx, "about the settings", "warning", w)
 	}
-	s, err := server.New(ctx, cfg, server.Options{Logger: logger})
+	s, err := server.New(ctx, cfg, server.Options{Logger: logger, Version: a.version()})
 	if err != nil {
 		return err
 	}

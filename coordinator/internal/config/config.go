@@ -61,10 +61,13 @@ type Coordinator struct {
 	Audit                Audit         `key:"audit"`
 	Store                Store         `key:"store"`
 	Redis                MetadataRedis `key:"redis"`
+	SQL                  SQL           `key:"sql"`
 	Coordination         Coordination  `key:"coordination"`
 	Streams              Streams       `key:"streams"`
 	Defaults             Defaults      `key:"defaults"`
 	Limits               Limits        `key:"limits"`
+	Monitoring           Monitoring    `key:"monitoring"`
+	Tracing              Tracing       `key:"tracing"`
 }
 
 // StreamsRedis returns where the streams are.
@@ -127,11 +130,12 @@ type User struct {
 const (
 	AuditLog   = "log"
 	AuditRedis = "redis"
+	AuditSQL   = "sql"
 )
 
 // Audit is the record of who changed what.
 type Audit struct {
-	// Sink is AuditLog or AuditRedis.
+	// Sink is AuditLog, AuditRedis or AuditSQL.
 	Sink string `key:"sink"`
 	// RedisMaxEntries is how many entries Redis keeps for each stream and group.
 	RedisMaxEntries int `key:"redis-max-entries"`
@@ -141,13 +145,25 @@ type Audit struct {
 const (
 	StoreMemory = "memory"
 	StoreRedis  = "redis"
+	StoreSQL    = "sql"
 )
 
 // Store is where groups and streams are kept.
 type Store struct {
-	// Type is StoreMemory or StoreRedis; StoreRedis when a Redis is configured.
+	// Type is StoreMemory, StoreRedis or StoreSQL; StoreRedis when a Redis is configured.
+	// In place of StoreSQL it can be the whole of a database, see splitStore.
 	Type      string `key:"type"`
 	KeyPrefix string `key:"key-prefix"`
+}
+
+// SQL is the database that keeps groups and streams.
+type SQL struct {
+	// Driver is postgres, mysql (MariaDB, too) or sqlite.
+	Driver string `key:"driver"`
+	// DSN names the database: a URL, what the driver takes, or the path of a file.
+	DSN Secret `key:"dsn"`
+	// TablePrefix begins the names of all tables.
+	TablePrefix string `key:"table-prefix"`
 }
 
 // MetadataRedis is the Redis that keeps groups and streams.
@@ -281,10 +297,13 @@ func Default() Config {
 			Audit:        Audit{Sink: AuditLog, RedisMaxEntries: 1000},
 			Store:        Store{KeyPrefix: "redis-stream:coord"},
 			Redis:        MetadataRedis{Redis: Redis{Port: 6379}, WaitReplicasTimeout: time.Second},
+			SQL:          SQL{TablePrefix: "rsc_"},
 			Streams:      Streams{Redis: Redis{Port: 6379}},
 			Coordination: Coordination{StateMutex: StateMutex{Enabled: true, TTLMs: 30_000, AcquireTimeoutMs: 5_000, RetryIntervalMs: 100}},
 			Defaults:     Defaults{InitialShardCount: 1},
 			Limits:       Limits{MaxShards: protocol.DefaultMaxShards},
+			Monitoring:   Monitoring{ShardMetrics: true},
+			Tracing:      Tracing{SamplePercent: 10},
 		},
 	}
 }

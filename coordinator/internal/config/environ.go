@@ -148,12 +148,6 @@ func (l *loader) joinElements(key string, elements map[int]map[string]any, value
 
 // judgeVariable warns of a variable that is no setting, if it looks like one.
 func (l *loader) judgeVariable(name string) {
-	for _, r := range refused {
-		if coversVariable(r.key, name) {
-			l.bad = append(l.bad, fmt.Errorf("%s: %s", name, r.says))
-			return
-		}
-	}
 	for _, r := range retired {
 		if coversVariable(r.key, name) && (strings.HasPrefix(name, ownPrefix) || strings.HasPrefix(name, "SPRING_DATA_REDIS_")) {
 			l.warn("%s: ignored; %s", name, r.says)

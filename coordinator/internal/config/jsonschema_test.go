@@ -19,7 +19,7 @@ import (
 var choices = map[string][]string{
 	"log.level":              {"debug", "info", "warn", "error"},
 	"log.format":             {"auto", "text", "json"},
-	"coordinator.audit.sink": {AuditLog, AuditRedis},
+	"coordinator.audit.sink": {AuditLog, AuditRedis, AuditSQL},
 	"coordinator.streams.declared[].group-start": {"earliest", "latest"},
 }
 

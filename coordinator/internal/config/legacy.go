@@ -24,32 +24,15 @@ var retired = []struct{ key, says string }{
 	{"spring.", "nothing replaces it"},
 	{"management.", "nothing replaces it: /health/live and /health/ready are always there"},
 
-	{"coordinator.monitoring.", notYet},
-}
-
-// notYet is said of settings that belong to what this version does not do. They
-// do no harm when they are ignored.
-const notYet = "this version does nothing with it"
-
-// refused are keys that this version cannot honour, and must not ignore: it
-// would keep its records elsewhere than it was told.
-var refused = []struct{ key, says string }{
-	{"coordinator.sql.", "SQL stores are not supported by this version: use coordinator.store.type memory or redis"},
+	{"coordinator.monitoring.offset-cache-ttl-ms", "nothing replaces it: what Redis was asked is kept for a moment"},
+	{"coordinator.monitoring.shard-query-parallelism", "nothing replaces it: shards are asked for in pipelines"},
+	{"coordinator.monitoring.group-query-parallelism", "nothing replaces it: groups are asked for side by side"},
 }
 
 // retiredKey says what replaces a key, if it is one that is accepted for the
 // sake of existing installations.
 func retiredKey(key string) (says string, ok bool) {
 	for _, r := range retired {
-		if covers(r.key, key) {
-			return r.says, true
-		}
-	}
-	return "", false
-}
-
-func refusedKey(key string) (says string, ok bool) {
-	for _, r := range refused {
 		if covers(r.key, key) {
 			return r.says, true
 		}

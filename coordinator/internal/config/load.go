@@ -117,10 +117,6 @@ func (l *loader) accept(key string, v value) bool {
 	if _, ok := find(settings, key); ok {
 		return v.raw != nil
 	}
-	if says, ok := refusedKey(key); ok {
-		l.bad = append(l.bad, valueError(key, v, errors.New(says)))
-		return false
-	}
 	if says, ok := retiredKey(key); ok {
 		l.warn("%s: ignored; %s (%s)", key, says, v.source)
 		return false

@@ -232,11 +232,20 @@ func TestComplaints(t *testing.T) {
 		{"previous secret alone", "coordinator: {api: {token-secret-previous: hunter2}}", nil, nil, "coordinator.api.token-secret-previous: is set, but token-secret is not: the new secret goes there"},
 		{"rate limit", "coordinator: {api: {rate-limit: {admin-mutations-per-minute: -1}}}", nil, nil, "coordinator.api.rate-limit.admin-mutations-per-minute: is -1, must be between 0 and 1000000"},
 		{"audit", "coordinator: {audit: {sink: syslog, redis-max-entries: 0}}", nil, nil,
-			"coordinator.audit.sink: is \"syslog\", must be one of log, redis\ncoordinator.audit.redis-max-entries: is 0, must be between 1 and 1000000"},
+			"coordinator.audit.sink: is \"syslog\", must be one of log, redis, sql\ncoordinator.audit.redis-max-entries: is 0, must be between 1 and 1000000"},
 		{"audit in a redis that is not there", "coordinator: {audit: {sink: redis}}", nil, nil,
-			"coordinator.audit.sink: is redis, but coordinator.store.type is memory: the audit goes to the Redis of the store, or to the log"},
-		{"store", "coordinator: {store: {type: disk}}", nil, nil, `coordinator.store.type: is "disk", must be one of memory, redis`},
-		{"sql store", "coordinator: {store: {type: jdbc}}", nil, nil, "coordinator.store.type: is jdbc, which is not supported by this version: use memory or redis"},
+			"coordinator.audit.sink: is redis, but coordinator.store.type is memory: the audit goes to where the store is, or to the log"},
+		{"audit in a database that is not there", "coordinator: {audit: {sink: sql}}", nil, nil,
+			"coordinator.audit.sink: is sql, but coordinator.store.type is memory: the audit goes to where the store is, or to the log"},
+		{"tracing", "coordinator: {tracing: {endpoint: 'http://u:hidden@h/', sample-percent: 101}}", nil, nil,
+			"coordinator.tracing.sample-percent: is 101, must be between 0 and 100\ncoordinator.tracing.endpoint: must be like http://127.0.0.1:4318/v1/traces, without user and password: headers are given by OTEL_EXPORTER_OTLP_HEADERS"},
+		{"store", "coordinator: {store: {type: disk}}", nil, nil, `coordinator.store.type: is "disk", must be one of memory, redis, sql`},
+		{"database that is not named", "coordinator: {store: {type: jdbc}}", nil, nil,
+			"coordinator.sql.dsn: must name the database, because coordinator.store.type is sql\ncoordinator.sql.driver: is \"\", must be one of postgres, mysql, sqlite"},
+		{"kind of database", "coordinator: {store: {type: sql}, sql: {driver: oracle, dsn: hunter2, table-prefix: 'A;'}}", nil, nil,
+			"coordinator.sql.table-prefix: is \"A;\", must be at most 32 small letters, digits and underscores, a letter first\ncoordinator.sql.driver: is \"oracle\", must be one of postgres, mysql, sqlite"},
+		{"whole database of no kind", "coordinator: {store: {type: 'oracle://u:hunter2@h/d'}}", nil, nil,
+			"coordinator.store.type: must be memory, redis, sql, or a database such as sqlite:./rsc.db, postgres://user@host/database or mysql://user@host/database"},
 		{"redis store without redis", "coordinator: {store: {type: redis}}", nil, nil, "coordinator.store.type: is redis, but no Redis is configured: set coordinator.redis.url"},
 		{"provisioning without redis", "coordinator: {streams: {provisioning-enabled: true}}", nil, nil, "coordinator.streams.provisioning-enabled: is true, but no Redis is configured: set coordinator.redis.url"},
 		{"key prefix", "coordinator: {store: {key-prefix: 'a{b}'}}", nil, nil, "coordinator.store.key-prefix: must not contain { or }"},
@@ -301,8 +310,8 @@ func TestWarnings(t *testing.T) {
 		{"retired variable", "", []string{"SPRING_DATA_REDIS_HOST=r"}, []string{"SPRING_DATA_REDIS_HOST: ignored; use coordinator.redis.host", memory}},
 		{"of another framework", "spring: {application: {name: x}}\nmanagement: {endpoints: {web: {exposure: {include: health}}}}", nil,
 			[]string{"management.endpoints.web.exposure.include: ignored; nothing replaces it", "spring.application.name: ignored; nothing replaces it", memory}},
-		{"of a later version", "coordinator: {monitoring: {offset-cache-ttl-ms: 1}}", nil,
-			[]string{"coordinator.monitoring.offset-cache-ttl-ms: ignored; this version does nothing with it (rsc.yaml)", memory}},
+		{"of a cache that is no more", "coordinator: {monitoring: {offset-cache-ttl-ms: 1}}", nil,
+			[]string{"coordinator.monitoring.offset-cache-ttl-ms: ignored; nothing replaces it: what Redis was asked is kept for a moment (rsc.yaml)", memory}},
 		{"user without password", "coordinator: {api: {users: [{username: a, password: p, roles: [READ]}, {username: b, password: '${B:}', roles: [READ]}]}}", nil,
 			[]string{memory, `coordinator.api.users[1]: "b" has no password, so this user does not exist`}},
 		{"memory on purpose", "coordinator: {store: {type: memory}}", nil, nil},
@@ -351,9 +360,6 @@ func TestVariablesAreUnique(t *testing.T) {
 		}
 		if says, ok := retiredKey(s.key); ok {
 			t.Errorf("%s is a setting and retired: %s", s.key, says)
-		}
-		if _, ok := refusedKey(s.key); ok {
-			t.Errorf("%s is a setting and refused", s.key)
 		}
 	}
 }

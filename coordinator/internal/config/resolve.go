@@ -10,12 +10,13 @@ import (
 // resolve settles what depends on other settings and was not said itself.
 func (l *loader) resolve(c *Config) {
 	k := &c.Coordinator
+	k.resolveStore()
 	if k.Store.Type == "" {
 		k.Store.Type = StoreMemory
 		if k.Redis.Configured() {
 			k.Store.Type = StoreRedis
 		} else {
-			l.warn("coordinator.store.type: is memory because no Redis is configured for it: streams and groups are forgotten when this process ends; set coordinator.redis.url to keep them")
+			l.warn("coordinator.store.type: is memory because no Redis is configured for it: streams and groups are forgotten when this process ends; set coordinator.redis.url, or coordinator.store.type to a file such as sqlite:./rsc.db, to keep them")
 		}
 	}
 	if !l.has("coordinator.streams.provisioning-enabled") {

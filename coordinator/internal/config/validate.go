@@ -123,8 +123,10 @@ func (c *Coordinator) validate(bad *complaints) {
 	c.validateTimings(bad)
 	c.API.validate(bad)
 	c.Audit.validate(bad, c.Store.Type)
+	c.Tracing.validate(bad)
 	c.Store.validate(bad)
 	c.Redis.validate(bad, c.Store.Type)
+	c.SQL.validate(bad, c.Store.Type)
 	c.Streams.Redis.validate(bad, "coordinator.streams.redis.")
 	c.Coordination.StateMutex.validate(bad)
 	bad.within("coordinator.limits.max-shards", c.Limits.MaxShards, 1, protocol.MaxShards)
@@ -175,10 +177,10 @@ func (a *API) validate(bad *complaints) {
 }
 
 func (a *Audit) validate(bad *complaints, store string) {
-	bad.oneOf("coordinator.audit.sink", a.Sink, AuditLog, AuditRedis)
+	bad.oneOf("coordinator.audit.sink", a.Sink, AuditLog, AuditRedis, AuditSQL)
 	bad.within("coordinator.audit.redis-max-entries", a.RedisMaxEntries, 1, maxAuditEntries)
-	if a.Sink == AuditRedis && store != StoreRedis {
-		bad.addf("coordinator.audit.sink", "is redis, but coordinator.store.type is %s: the audit goes to the Redis of the store, or to the log", store)
+	if a.Sink == AuditRedis && store != StoreRedis || a.Sink == AuditSQL && store != StoreSQL {
+		bad.addf("coordinator.audit.sink", "is %s, but coordinator.store.type is %s: the audit goes to where the store is, or to the log", a.Sink, store)
 	}
 }
 
@@ -196,11 +198,12 @@ func (c *complaints) nested(prefix string, err error) {
 }
 
 func (s *Store) validate(bad *complaints) {
-	switch s.Type {
-	case "sql", "jdbc":
-		bad.addf("coordinator.store.type", "is %s, which is not supported by this version: use %s or %s", s.Type, StoreMemory, StoreRedis)
-	default:
-		bad.oneOf("coordinator.store.type", s.Type, StoreMemory, StoreRedis)
+	if strings.Contains(s.Type, ":") {
+		// It is not shown: it may hold a password.
+		bad.addf("coordinator.store.type", "must be %s, %s, %s, or a database such as sqlite:./rsc.db, postgres://user@host/database or mysql://user@host/database",
+			StoreMemory, StoreRedis, StoreSQL)
+	} else {
+		bad.oneOf("coordinator.store.type", s.Type, StoreMemory, StoreRedis, StoreSQL)
 	}
 	bad.protocol(protocol.ValidatePrefix("coordinator.store.key-prefix", s.KeyPrefix))
 }

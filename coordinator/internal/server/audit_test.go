@@ -8,6 +8,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/redistest"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
 func TestAuditGoesToTheLog(t *testing.T) {
@@ -52,4 +53,20 @@ func TestAuditGoesToRedis(t *testing.T) {
 	if entry.CoordinatorID != "c-1" || entry.Principal != "admin" || entry.ConsumerGroup != "billing" || entry.Reason != "why" || entry.ClientAddress != "127.0.0.1" {
 		t.Errorf("entry %+v", entry)
 	}
+}
+
+// Shards that the coordinator creates again by itself are audited as well.
+func TestRecreatedShardsAreAudited(t *testing.T) {
+	redis := redistest.Start(t)
+	r := run(t, settings(t, "coordinator.redis.url="+redis.URL), Options{})
+	r.mustCall(t, "POST", "/coord/v1/streams/orders", create, 201)
+	joined := decode(t, r.mustCall(t, "POST", beat, heartbeat(t, nil), 200))
+	r.mustCall(t, "POST", beat, heartbeat(t, func(q *protocol.Heartbeat) {
+		q.MemberEpoch, q.MetadataVersion, q.OwnedShards = joined.MemberEpoch, joined.MetadataVersion, protocol.Shards{0, 1}
+		q.ShardProgress = []protocol.ShardProgress{{Shard: 1, Missing: true}}
+	}), 200)
+	eventually(t, "it is audited", func() bool {
+		return strings.Contains(r.log.String(), "msg=audit logger=redis-stream-coordinator.audit action=RECREATE_SHARDS outcome=SUCCESS status=0 principal=coordinator coordinatorId=c-1") &&
+			strings.Contains(r.log.String(), `requestSummary="shards=1"`)
+	})
 }

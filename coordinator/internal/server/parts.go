@@ -33,6 +33,8 @@ const (
 type parts struct {
 	ports   service.Ports
 	clients []*redis.Client
+	// closers let other stores go.
+	closers []func() error
 	// audit is nil where the log is enough.
 	audit port.Audit
 }
@@ -70,8 +72,13 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 			p.audit = client.Audit()
 		}
 		shared = client
+	case config.StoreSQL:
+		if err := p.openSQL(ctx, cfg, log); err != nil {
+			return err
+		}
 	}
-	if !cfg.Streams.ProvisioningEnabled {
+	provisions := cfg.Streams.ProvisioningEnabled
+	if !provisions && shared == nil && !cfg.Streams.Redis.Configured() {
 		return nil
 	}
 	if shared == nil || cfg.Streams.Redis.Configured() {
@@ -81,7 +88,11 @@ func (p *parts) open(ctx context.Context, cfg *config.Coordinator, log *slog.Log
 		}
 		shared = client
 	}
-	p.ports.Streams = shared.Streams()
+	streams := shared.Streams()
+	p.ports.Inspector = streams
+	if provisions {
+		p.ports.Streams, p.ports.Shards = streams, streams
+	}
 	return nil
 }
 
@@ -106,6 +117,9 @@ func (p *parts) close() error {
 	for _, c := range p.clients {
 		errs = append(errs, c.Close())
 	}
+	for _, end := range p.closers {
+		errs = append(errs, end())
+	}
 	return errors.Join(errs...)
 }
 
@@ -120,30 +134,42 @@ func (p *parts) openRedis(ctx context.Context, cfg *config.Coordinator, r place,
 	if err != nil {
 		return nil, err
 	}
+	var client *redis.Client
+	err = await(ctx, log, r.key, redis.Unavailable, func(ctx context.Context) (err error) {
+		if client, err = reach(ctx, settings, open); err == nil {
+			p.clients = append(p.clients, client)
+		}
+		return err
+	})
+	return client, err
+}
+
+// await opens what the settings below key are about. What cannot be reached, or is not
+// ready, is waited for, and the log says so once for each reason.
+func await(ctx context.Context, log *slog.Logger, key string, unavailable func(error) bool, open func(context.Context) error) error {
 	ctx, done := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("it could not be reached for %s", startPatience))
 	defer done()
 	said := ""
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		client, err := reach(ctx, settings, open)
+		err := open(ctx)
 		if err == nil {
-			p.clients = append(p.clients, client)
-			return client, nil
+			return nil
 		}
-		if !redis.Unavailable(err) {
-			return nil, fmt.Errorf("%s: %w", r.key, err)
+		if !unavailable(err) {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 		if err.Error() != said {
 			said = err.Error()
-			log.WarnContext(ctx, "redis cannot be reached yet", "patience", startPatience, "err", err)
+			log.WarnContext(ctx, "a server cannot be reached yet", "settings", key, "patience", startPatience, "err", err)
 		} else {
-			log.DebugContext(ctx, "redis still cannot be reached")
+			log.DebugContext(ctx, "a server still cannot be reached", "settings", key)
 		}
 		select {
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); !errors.Is(err, cause) {
 				err = fmt.Errorf("%w: %w", err, cause)
 			}
-			return nil, fmt.Errorf("%s: %w", r.key, err)
+			return fmt.Errorf("%s: %w", key, err)
 		case <-time.After(pause):
 		}
 	}

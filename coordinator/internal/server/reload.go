@@ -29,6 +29,9 @@ func (s *Server) Reload(next config.Config) (changed, left []string, err error) 
 			return nil, nil, err
 		}
 	}
+	if err := s.coordinator.SetMaxShards(current.Coordinator.Limits.MaxShards); err != nil {
+		return nil, nil, err
+	}
 	if err := s.api.SetAccess(current.Access()); err != nil {
 		return nil, nil, err
 	}

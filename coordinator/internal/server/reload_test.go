@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/config"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
 // statusAs asks for the streams as somebody and returns the status.
@@ -35,13 +36,13 @@ func TestReloadOfUsers(t *testing.T) {
 	if status := r.statusAs(t, "admin", config.DefaultPassword); status != 200 {
 		t.Fatalf("status %d", status)
 	}
-	next := settings(t, "coordinator.routing-lease=1m")
+	next := settings(t, "coordinator.routing-lease=1m", "coordinator.limits.max-shards=1")
 	next.Coordinator.API.Users = []config.User{{Username: "ops", Password: "own", Roles: []string{"READ"}}}
 	changed, left, err := r.Reload(next)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(changed, []string{"coordinator.api.users"}) || !slices.Equal(left, []string{"coordinator.routing-lease"}) {
+	if !slices.Equal(changed, []string{"coordinator.api.users", "coordinator.limits.max-shards"}) || !slices.Equal(left, []string{"coordinator.routing-lease"}) {
 		t.Errorf("changed %q, left %q", changed, left)
 	}
 	if status := r.statusAs(t, "ops", "own"); status != 200 {
@@ -49,6 +50,10 @@ func TestReloadOfUsers(t *testing.T) {
 	}
 	if status := r.statusAs(t, "admin", config.DefaultPassword); status != 401 {
 		t.Errorf("the former administrator: %d", status)
+	}
+	two := 2
+	if _, err := r.coordinator.CreateStream(t.Context(), "orders", protocol.CreateStream{InitialShardCount: &two, RequestedBy: "test"}); err == nil {
+		t.Error("a stream has more shards than the new limit")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	httpapi "github.com/redis-stream-coordinator/rsc/adapters/http"
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/config"
+	"github.com/redis-stream-coordinator/rsc/coordinator/internal/telemetry"
 	"github.com/redis-stream-coordinator/rsc/core/service"
 )
 
@@ -29,6 +30,8 @@ const (
 type Options struct {
 	// Logger gets everything that is logged. nil means slog.Default.
 	Logger *slog.Logger
+	// Version is that of the program, for metrics and traces.
+	Version string
 	// Ports are used instead of what the settings ask for, if Ports.Store is
 	// set. They are not closed.
 	Ports service.Ports
@@ -40,6 +43,8 @@ type Server struct {
 	log         *slog.Logger
 	parts       *parts
 	coordinator *service.Coordinator
+	telemetry   *telemetry.Telemetry
+	version     string
 	listener    net.Listener
 	// lost tells that the store was emptied, so that declared streams are made
 	// again.
@@ -59,7 +64,7 @@ type Server struct {
 // to 30 s. Call Run afterwards, which also closes what New has opened.
 // Errors: whatever could not be opened.
 func New(ctx context.Context, cfg config.Config, options Options) (*Server, error) {
-	s := &Server{cfg: cfg, current: cfg, log: options.Logger, lost: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, current: cfg, log: options.Logger, version: options.Version, lost: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -73,7 +78,7 @@ func New(ctx context.Context, cfg config.Config, options Options) (*Server, erro
 		return nil, err
 	}
 	if err := s.assemble(ctx); err != nil {
-		return nil, errors.Join(err, s.parts.close())
+		return nil, errors.Join(err, s.release(ctx))
 	}
 	return s, nil
 }
@@ -81,8 +86,7 @@ func New(ctx context.Context, cfg config.Config, options Options) (*Server, erro
 // assemble puts the coordinator, its API and the listener together.
 func (s *Server) assemble(ctx context.Context) error {
 	k := &s.cfg.Coordinator
-	var err error
-	s.coordinator, err = service.New(service.Config{
+	cfg := service.Config{
 		ID:              k.ID,
 		Timings:         k.Timings(),
 		TickInterval:    k.Loop.TickInterval,
@@ -91,6 +95,8 @@ func (s *Server) assemble(ctx context.Context) error {
 		MaxShards:       k.Limits.MaxShards,
 		MemberRetention: k.StaleMemberRetention,
 		Logger:          s.log,
+		// The API is there before the first member.
+		OnShardsRecreated: s.shardsRecreated,
 		OnStoreLost: func() {
 			select {
 			case s.lost <- struct{}{}:
@@ -98,12 +104,17 @@ func (s *Server) assemble(ctx context.Context) error {
 				// Told already, and not acted on yet.
 			}
 		},
-	}, s.parts.ports)
+	}
+	ports, err := s.measure(ctx, &cfg)
 	if err != nil {
 		return err
 	}
-	//nolint:contextcheck // requests bring contexts of their own
-	s.api, err = httpapi.New(httpapi.Config{
+	//nolint:contextcheck // it works on its own, and requests bring contexts
+	if s.coordinator, err = service.New(cfg, ports); err != nil {
+		return err
+	}
+	s.watch(ports)
+	api := httpapi.Config{
 		BasePath:            k.API.BasePath,
 		Access:              s.cfg.Access(),
 		AuthenticateMembers: k.API.AuthenticateMemberAPI,
@@ -111,8 +122,10 @@ func (s *Server) assemble(ctx context.Context) error {
 		CoordinatorID:       k.ID,
 		Timings:             k.Timings(),
 		Logger:              s.log,
-	}, s.coordinator)
-	if err != nil {
+	}
+	s.serveMetrics(&api)
+	//nolint:contextcheck // requests bring contexts of their own
+	if s.api, err = httpapi.New(api, s.telemetry.API(s.coordinator)); err != nil {
 		return err
 	}
 	s.http = &http.Server{
@@ -187,7 +200,7 @@ func (s *Server) Run(ctx context.Context) error {
 	stopLoop()
 	err := s.shutdown(context.WithoutCancel(ctx))
 	running.Wait()
-	return errors.Join(failure, err, s.parts.close())
+	return errors.Join(failure, err, s.release(context.WithoutCancel(ctx)))
 }
 
 // declareAtStart makes the declared streams and returns those that have to be

@@ -467,7 +467,7 @@ func TestRedisThatComesLate(t *testing.T) {
 		s, err := New(ctx, cfg, Options{Logger: log.logger()})
 		started <- result{s, err}
 	}()
-	eventually(t, "it is waited for", func() bool { return strings.Contains(log.String(), "redis still cannot be reached") })
+	eventually(t, "it is waited for", func() bool { return strings.Contains(log.String(), "a server still cannot be reached") })
 	redis.Start()
 	got := <-started
 	if got.err != nil {
@@ -519,7 +519,7 @@ func TestRedisThatComesLateBehindAProxy(t *testing.T) {
 			t.Fatalf("it was not waited for: %v", err)
 		default:
 		}
-		return strings.Contains(log.String(), "redis cannot be reached yet")
+		return strings.Contains(log.String(), "a server cannot be reached yet")
 	})
 	_ = proxy.Close()
 	refusing.Wait()
@@ -539,7 +539,7 @@ func TestWaitForRedisEndsWithTheContext(t *testing.T) {
 		_, err := New(ctx, cfg, Options{Logger: log.logger()})
 		done <- err
 	}()
-	eventually(t, "it is waited for", func() bool { return strings.Contains(log.String(), "redis cannot be reached yet") })
+	eventually(t, "it is waited for", func() bool { return strings.Contains(log.String(), "a server cannot be reached yet") })
 	enough := errors.New("enough")
 	stop(enough)
 	if err := <-done; !errors.Is(err, enough) {
