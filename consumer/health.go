@@ -56,6 +56,10 @@ const (
 	ShardFull ShardState = "full"
 	// ShardUnacknowledged: it waits for acknowledgements to go through.
 	ShardUnacknowledged ShardState = "unacknowledged"
+	// ShardMissing: its stream does not exist. It was removed, and will be taken from
+	// this member in a moment, or it was lost, and the coordinator creates it again; if
+	// neither happens within 2 s it is ShardBroken.
+	ShardMissing ShardState = "missing"
 	// ShardBroken: it waits to try again; see Trouble.
 	ShardBroken ShardState = "broken"
 	// ShardNoLease: the lease is over, and it is about to be taken away.

@@ -51,7 +51,7 @@ func newCoordinator(tb testing.TB, shards int, timings protocol.Timings, change 
 		c(&ports)
 	}
 	c, err := service.New(service.Config{
-		ID: "test", Timings: timings, TickInterval: 20 * time.Millisecond, Logger: quiet(),
+		ID: "test", Timings: timings, TickInterval: 20 * time.Millisecond, RoutingLease: time.Second, Logger: quiet(),
 	}, ports)
 	if err != nil {
 		tb.Fatal(err)

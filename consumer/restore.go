@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -94,14 +95,29 @@ func (w *worker) miss() {
 	known := w.row.Missing
 	w.row.Missing = true
 	w.mu.Unlock()
+	if !known {
+		w.missedAt = time.Now()
+	}
 	// Whatever comes under this key is another stream.
 	w.seen = streamID{}
 	w.lanes.orphan()
 	w.acks.forget()
 	if !known {
-		w.log.Warn("the stream does not exist: the coordinator is told")
+		w.log.Info("the stream does not exist: the coordinator is told")
 		w.p.poke()
 	}
+}
+
+// missingGrace is how long a stream may be missing before that counts as trouble. One
+// that was removed because the stream has fewer shards is taken from us in a moment, and
+// one that was lost is created again as soon: both take the coordinator a message, and
+// where that is lost a tick.
+const missingGrace = 2 * time.Second
+
+// awaited reports whether the coordinator will probably deal with the missing stream
+// before anybody has to be told.
+func (w *worker) awaited() bool {
+	return w.missing() && time.Since(w.missedAt) < missingGrace
 }
 
 // missing reports whether the stream was not there when it was last looked for.

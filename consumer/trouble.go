@@ -36,6 +36,11 @@ func (w *worker) trouble(ctx context.Context, err error) {
 		if w.stopping(ctx) {
 			return
 		}
+		if isGroupGone(err) && w.awaited() {
+			w.enter(ShardMissing)
+			w.sleep(ctx, w.redis.pause())
+			return
+		}
 	}
 	if w.follow(ctx, err) {
 		return

@@ -57,6 +57,8 @@ type worker struct {
 	based      bool
 	// hungry: the last read was full, so there is more.
 	hungry bool
+	// missedAt is when the stream was found missing.
+	missedAt time.Time
 
 	mu   sync.Mutex
 	link *link
