@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/redis-stream-coordinator/rsc/adapters/sql/sqltest"
 )
 
 // small sizes play every scene in no time.
@@ -77,6 +80,43 @@ func TestEveryScene(t *testing.T) {
 	}
 }
 
+// TestStoresScene is the same for the stores that are installed here.
+func TestStoresScene(t *testing.T) {
+	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
+		t.Skip("needs servers: left out of the fast tests")
+	}
+	s, err := parse([]string{"-rounds=1", "-sample=150ms", "-connections=4", "-stores=all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := startRedis(t.Context())
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("SKIPPED: %v", err)
+	}
+	defer func() {
+		if err := server.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	results, err := (&bench{settings: s, sizes: small, redis: server}).play(t.Context(), []scene{storesScene(s.stores)}, t.Output())
+	switch {
+	case errors.Is(err, sqltest.ErrMissing) && os.Getenv("CI") == "":
+		t.Skipf("SKIPPED: %v", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	for _, name := range storeNames {
+		for _, figure := range []string{" keepalives", " join storm"} {
+			if results[0].rounds[0][name+figure] <= 0 {
+				t.Errorf("nothing was measured as %q", name+figure)
+			}
+		}
+	}
+}
+
 func TestReportSaysWhatWasMissed(t *testing.T) {
 	r := result{scene: scene{name: "one", targets: []target{
 		{what: "fast", figure: "ours", peer: "theirs", unit: perSecond, limit: 1},
@@ -107,7 +147,7 @@ func TestReportSaysWhatWasMissed(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, args := range [][]string{{"-rounds=0"}, {"-sample=1ms"}, {"-connections=0"}, {"-only=("}, {"what"}} {
+	for _, args := range [][]string{{"-rounds=0"}, {"-sample=1ms"}, {"-connections=0"}, {"-only=("}, {"-stores=oracle"}, {"what"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v is taken", args)
 		}

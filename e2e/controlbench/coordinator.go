@@ -14,6 +14,7 @@ import (
 	httpapi "github.com/redis-stream-coordinator/rsc/adapters/http"
 	"github.com/redis-stream-coordinator/rsc/adapters/http/httpload"
 	redisstore "github.com/redis-stream-coordinator/rsc/adapters/redis"
+	"github.com/redis-stream-coordinator/rsc/adapters/sql"
 	"github.com/redis-stream-coordinator/rsc/core/memstore"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -29,12 +30,14 @@ const (
 type coordinator struct {
 	*service.Coordinator
 
-	store   *countingStore
-	url     string // empty without HTTP
-	server  *http.Server
-	client  *redisstore.Client // nil on the memory store
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	store  *countingStore
+	url    string // empty without HTTP
+	server *http.Server
+	client *redisstore.Client // nil on other stores than Redis
+	// closePool closes what a database was opened with, nil on other stores.
+	closePool func() error
+	stop      context.CancelFunc
+	running   sync.WaitGroup
 }
 
 // countingStore counts what moves between the coordinator and its store.
@@ -67,6 +70,8 @@ func (s *countingStore) RenewGroup(ctx context.Context, key port.GroupKey, n por
 type plan struct {
 	// redis is where the records are kept; empty means in memory.
 	redis string
+	// database opens the one where they are kept instead, if it is not nil.
+	database func() (sql.Config, error)
 	// timings are given to groups; the zero value means the defaults.
 	timings protocol.Timings
 	// http serves the API on a free port.
@@ -86,7 +91,11 @@ func startCoordinator(ctx context.Context, p plan) (_ *coordinator, err error) {
 		}
 	}()
 	ports := service.Ports{Store: c.store}
-	if p.redis == "" {
+	if p.database != nil {
+		if err := c.openDatabase(ctx, p, &ports); err != nil {
+			return nil, err
+		}
+	} else if p.redis == "" {
 		c.store.Store, ports.Mutex = memstore.New(), new(memstore.Mutex)
 	} else if err := c.openRedis(ctx, p, &ports); err != nil {
 		return nil, err
@@ -163,6 +172,9 @@ func (c *coordinator) close(ctx context.Context) error {
 	c.running.Wait()
 	if c.client != nil {
 		errs = append(errs, c.client.Close())
+	}
+	if c.closePool != nil {
+		errs = append(errs, c.closePool())
 	}
 	return errors.Join(errs...)
 }

@@ -57,6 +57,8 @@ type settings struct {
 	only *regexp.Regexp
 	// gate makes a missed target an error.
 	gate bool
+	// stores are compared with each other; none means not to.
+	stores []string
 	// cpuProfile and memProfile are files for profiles of the whole run, empty for
 	// none.
 	cpuProfile, memProfile string
@@ -119,13 +121,14 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 
 func parse(args []string) (settings, error) {
 	var s settings
-	var only string
+	var only, stores string
 	flags := flag.NewFlagSet("controlbench", flag.ContinueOnError)
 	flags.IntVar(&s.rounds, "rounds", 3, "how often each figure is taken; the median counts")
 	flags.DurationVar(&s.sample, "sample", 2*time.Second, "how long one measurement of a rate lasts")
 	flags.IntVar(&s.connections, "connections", 128, "over how many connections keepalives come in")
 	flags.StringVar(&only, "only", "", "play only the scenes whose name this regular expression matches")
 	flags.BoolVar(&s.gate, "gate", false, "fail when a target is missed")
+	flags.StringVar(&stores, "stores", "", "compare these stores with Redis: postgres, mariadb, sqlite, or all; they must be installed")
 	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of the whole run to this file")
 	flags.StringVar(&s.memProfile, "memprofile", "", "write a profile of all allocations to this file")
 	if err := flags.Parse(args); err != nil {
@@ -143,6 +146,10 @@ func parse(args []string) (settings, error) {
 	}
 	if s.connections < 1 || s.connections > maxConnections {
 		complaints = append(complaints, fmt.Errorf("connections is %d, must be 1 to %d", s.connections, maxConnections))
+	}
+	var err error
+	if s.stores, err = parseStores(stores); err != nil {
+		complaints = append(complaints, err)
 	}
 	if only != "" {
 		var err error

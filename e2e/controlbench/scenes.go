@@ -145,6 +145,9 @@ func scenes(s settings) []scene {
 			notes:   []note{{"empty", megabytes}, {"all of them waiting", megabytes}, {"each waiting member", kilobytes}},
 		},
 	}
+	if len(s.stores) > 0 {
+		all = append(all, storesScene(s.stores))
+	}
 	if s.only == nil {
 		return all
 	}

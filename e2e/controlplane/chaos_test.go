@@ -103,7 +103,7 @@ func (c *chaos) open() {
 // play plays rounds until the time is over and every fault has happened.
 func (c *chaos) play(length time.Duration) {
 	c.t.Helper()
-	all := len(coordinatorFaults) + len(memberFaults) + len(c.redisDeck.cards)
+	all := len(c.coordinatorDeck.cards) + len(memberFaults) + len(c.redisDeck.cards)
 	for begin := time.Now(); time.Since(begin) < length || len(c.counts) < all; {
 		var onC, onM []string
 		onR := ""
@@ -114,7 +114,9 @@ func (c *chaos) play(length time.Duration) {
 			onC, onM = c.some(c.coordinatorDeck, 0), c.some(c.memberDeck, 1)
 		default:
 			onC, onM = c.some(c.coordinatorDeck, 0), c.some(c.memberDeck, 0)
-			onR = c.redisDeck.draw()
+			if len(c.redisDeck.cards) > 0 {
+				onR = c.redisDeck.draw()
+			}
 		}
 		c.round(onC, onM, onR)
 	}
@@ -273,12 +275,12 @@ func (c *chaos) close() {
 		verdict = "FAILED"
 	}
 	var counts []string
-	for _, name := range slices.Concat(coordinatorFaults, memberFaults, c.redisDeck.cards) {
+	for _, name := range slices.Concat(c.coordinatorDeck.cards, memberFaults, c.redisDeck.cards) {
 		counts = append(counts, fmt.Sprintf("%s: %d", name, c.counts[name]))
 	}
 	c.t.Logf("faults: %s", strings.Join(counts, "; "))
 	c.t.Logf("chaos: %s seed=%d server=%s coordinators=%d members=%d shards=%d rounds=%d reads=%d readings=%d overlaps=%d tokens_back=%d "+
 		"lost_by_victims=%d lost_by_redis_faults=%d converged_ms_max=%d corrected_ms_max=%d late=%d took=%s",
-		verdict, c.seed, c.server.Kind.Name, coordinatorCount, processCount*membersPerProcess, len(c.ledger.spans), c.rounds, c.ledger.lines, c.ledger.readings(),
+		verdict, c.seed, c.storeName(), coordinatorCount, processCount*membersPerProcess, len(c.ledger.spans), c.rounds, c.ledger.lines, c.ledger.readings(),
 		len(overlaps), len(tokens), c.excused, c.bySore, c.slowest.Milliseconds(), c.slowestCorrected.Milliseconds(), c.late, time.Since(c.began).Round(time.Second))
 }

@@ -93,9 +93,12 @@ func (w *world) coordinatorFault(name string, i int) fault {
 		}
 	case pauseCoordinator:
 		f.begin, f.end = c.proc.Pause, c.proc.Resume
+		if w.database != nil && w.database.server == nil {
+			f.on = onRedis // whoever stands still in the middle of a write keeps the file to itself
+		}
 	case cutCoordinator, hushCoordinator:
-		f.begin = func() { w.server.Bar(c.id, name == hushCoordinator) }
-		f.end = func() { w.server.Open(c.id) }
+		f.begin = func() { w.bar(c.id, name == hushCoordinator) }
+		f.end = func() { w.unbar(c.id) }
 	default:
 		w.t.Fatalf("no fault of coordinators: %s", name)
 	}
@@ -124,6 +127,9 @@ func (w *world) memberFault(name string, i int) fault {
 // redisFault is a fault of the store. In a cluster it happens to the master of one of
 // the three parts of the slots.
 func (w *world) redisFault(name string, third int) fault {
+	if w.database != nil {
+		return w.databaseFault(name)
+	}
 	s := w.server
 	f := fault{name: name, on: onRedis, end: func() {}, recovered: func() {}}
 	if s.Kind.Clustered {

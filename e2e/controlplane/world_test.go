@@ -29,8 +29,10 @@ const maxDrift = 50 * time.Millisecond
 
 // world is coordinators on one store, and members that ask them.
 type world struct {
-	t            *testing.T
-	server       *faultkit.Server
+	t      *testing.T
+	server *faultkit.Server
+	// database is where the records are instead, if it is not nil.
+	database     *database
 	coordinators []*coordinator
 	processes    []*members
 	// urls are what members are given.
