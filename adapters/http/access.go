@@ -15,8 +15,9 @@ import (
 const (
 	// DefaultTokenTTL is how long a token serves.
 	DefaultTokenTTL = 7 * 24 * time.Hour
-	// MinTokenTTL and MaxTokenTTL bound it.
+	// MinTokenTTL is the shortest that it may be.
 	MinTokenTTL = time.Second
+	// MaxTokenTTL is the longest.
 	MaxTokenTTL = 365 * 24 * time.Hour
 	// MaxUsers bounds the users.
 	MaxUsers = 1000

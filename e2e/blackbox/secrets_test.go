@@ -17,6 +17,8 @@ import (
 const canary = "c4n4ry-"
 
 // secrets is a settings file with all the secrets that there can be.
+//
+//nolint:gosec // they are canaries
 const secrets = `
 log: {level: debug}
 coordinator:

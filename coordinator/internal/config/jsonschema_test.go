@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -120,7 +121,7 @@ func TestJSONSchema(t *testing.T) {
 		}
 		return
 	}
-	if string(JSONSchema()) != string(text) {
+	if !bytes.Equal(JSONSchema(), text) {
 		t.Error("rsc.schema.json is not made of these settings and this page: go test -run TestJSONSchema -update makes it")
 	}
 }
