@@ -67,6 +67,10 @@ func TestLook(t *testing.T) {
 		}
 		a, b := &beat{id: "a", incarnation: "a1"}, &beat{id: "b", incarnation: "b1"}
 		settle(t, c, 4, a, b)
+		// Both have said what they know, the last epoch too.
+		a.send(t, c)
+		b.send(t, c)
+		synctest.Wait()
 		stable, n := h.last()
 		pause := fast.Lease / 2
 		time.Sleep(pause)
