@@ -17,11 +17,17 @@ func (c *Coordinator) mayHaveStrays(s *stream.State) bool {
 	return there && now-k.looked >= lookInterval && len(s.Next(stream.Input{Look: true})) > 0
 }
 
-// prove asks what removed shards hold, and notes those that are empty.
+// prove asks what removed shards hold, and notes those that are empty. Groups of ours that
+// are missing there are brought back, so that they are waited for.
 func (c *Coordinator) prove(ctx context.Context, s *stream.State, step stream.LookStep) (cmd stream.Command, waits bool, err error) {
 	shards, err := c.shards(ctx, s, step.Shards)
 	if err != nil {
 		return nil, false, err
+	}
+	for _, restore := range s.Restore(stream.Input{}, shards) {
+		if err := c.provision(ctx, s.Prefix, restore); err != nil {
+			return nil, false, err
+		}
 	}
 	proven := s.Prove(stream.Input{}, shards)
 	c.noteBlocked(s.Prefix, len(shards)-len(proven.Proofs))

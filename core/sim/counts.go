@@ -19,7 +19,7 @@ type Counts struct {
 	Retries, Retimes, GroupsCreated, GroupsDeleted             int
 	Written, Refused, Handled, Scales, Rollbacks, StreamSaves  int
 	ShardsRetired, Strays, GivenUp, Ignored, Rewinds           int
-	Deletions, Blocked, Signals                                int
+	Deletions, Destroyed, Blocked, Signals                     int
 }
 
 func (c *Counts) ended(r group.EndReason) {
@@ -65,7 +65,7 @@ func (c *Counts) fields() []struct {
 		{"records_written", &c.Written}, {"records_refused", &c.Refused}, {"records_handled", &c.Handled},
 		{"scales", &c.Scales}, {"rollbacks", &c.Rollbacks}, {"stream_saves", &c.StreamSaves}, {"shards_retired", &c.ShardsRetired},
 		{"strays", &c.Strays}, {"given_up", &c.GivenUp}, {"ignored", &c.Ignored}, {"rewinds", &c.Rewinds},
-		{"deletions", &c.Deletions}, {"blocked", &c.Blocked}, {"signals", &c.Signals},
+		{"deletions", &c.Deletions}, {"destroyed", &c.Destroyed}, {"blocked", &c.Blocked}, {"signals", &c.Signals},
 	}
 }
 

@@ -37,6 +37,10 @@ type mutant struct {
 // drifting lets clocks run apart by more than the margin allows for.
 func drifting(s *Shape) { s.Drift = 0.06 }
 
+// losingGroups deletes consumer groups all the time, also where nobody is there to make
+// them anew.
+func losingGroups(s *Shape) { s.Destroy, s.Crash, s.Rollback = 0.5, 0.1, 0.2 }
+
 // resharding are the shapes in which the shard count changes.
 var resharding = []string{"reshard", "reshardslow", "regroup"}
 
@@ -83,6 +87,8 @@ var allMutants = []mutant{
 	{name: "the count changes without the version", rule: rules.VersionWithCount, section: "4.9", shapes: resharding},
 	{name: "groups begin at the end of new shards", rule: rules.NewShardsFromStart, section: "4.9", shapes: resharding},
 	{name: "removed shards are not read", rule: rules.RemovedShardsAreRead, section: "4.9", shapes: resharding},
+	{name: "routes are not waited for", rule: rules.RoutesRunOut, section: "4.9", shapes: resharding},
+	{name: "groups that are missing on a shard are not waited for", rule: rules.GroupsAreOnShards, section: "4.9", shapes: resharding},
 	{name: "a drain goes by the lag", rule: rules.DrainByCursor, section: "4.9", shapes: resharding},
 	{name: "a shard is removed without a second look", rule: rules.RetireProvesAgain, section: "4.9", shapes: resharding},
 	{name: "any stream of that name is removed", rule: rules.RetireKnowsStream, section: "4.9", shapes: resharding},

@@ -30,6 +30,11 @@ func (w *world) streamFaults() {
 		return
 	}
 	s, record := w.shape, &w.store.stream
+	for _, p := range w.streams.producers {
+		if w.perSecond(s.Deaf) {
+			p.deafen(w.between(s.RoutingLease, s.RoutingLease*3/2))
+		}
+	}
 	if w.perSecond(s.Scale) {
 		w.scale(w.rng.IntN(maxCount + 1))
 	}
@@ -88,6 +93,13 @@ func (w *world) shardFaults(sh *shard) {
 			sh.rewind(c)
 			w.streams.books.rewound(w, c.group, sh.records)
 		}
+	}
+	// Where groups begin at the end, one that was deleted comes back there.
+	if len(sh.cursors) > 0 && !w.shape.FromLatest && w.perSecond(w.shape.Destroy) {
+		gone := sh.cursors[w.rng.IntN(len(sh.cursors))]
+		w.logf("somebody deletes consumer group %s on shard %d", gone.group, sh.index)
+		w.counts.Destroyed++
+		sh.destroy(gone.group)
 	}
 	if len(sh.records) > 1 && w.perSecond(w.shape.Delete) {
 		from, to := 0, 1+w.rng.IntN(len(sh.records))

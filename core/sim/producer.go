@@ -113,6 +113,15 @@ func (p *producer) ask() {
 	})
 }
 
+// deafen cuts the producer off from all coordinators for a while.
+func (p *producer) deafen(long time.Duration) {
+	p.w.logf("%s reaches no coordinator for %s", p.name, long.Truncate(time.Millisecond))
+	p.w.counts.Cuts++
+	for _, c := range p.w.coords {
+		p.w.cuts[cut{p.name, c.name}] = p.w.now + long
+	}
+}
+
 func (p *producer) told(version int64, count int, sent time.Duration) {
 	lease := p.w.shape.RoutingLease
 	p.asking = false

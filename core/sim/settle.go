@@ -257,16 +257,23 @@ func (t *turn) step(step stream.Step, then func(cmd stream.Command, waits bool, 
 	case stream.NoteStep:
 		then(step.Done, false, nil)
 	case stream.LookStep:
-		var proven stream.Prove
+		var found []stream.Shard
 		c.outside(func() error {
-			proven = t.s.Prove(t.in, redis.lookAt(step.Shards))
+			found = redis.lookAt(step.Shards)
 			return nil
 		}, func(err error) {
-			if err != nil || len(proven.Proofs) == 0 {
-				then(nil, true, err)
+			if err != nil {
+				then(nil, false, err)
 				return
 			}
-			then(proven, false, nil)
+			c.restore(t.s.Restore(t.in, found), func(err error) {
+				proven := t.s.Prove(t.in, found)
+				if err != nil || len(proven.Proofs) == 0 {
+					then(nil, true, err)
+					return
+				}
+				then(proven, false, nil)
+			})
 		})
 	case stream.RetireStep:
 		var noted stream.Retire
@@ -300,6 +307,21 @@ func (t *turn) step(step stream.Step, then func(cmd stream.Command, waits bool, 
 
 func adopt(l stream.Layout) group.Adopt {
 	return group.Adopt{ShardCount: l.ShardCount, ReadCount: l.ReadCount, Retired: l.Retired, StreamVersion: l.Version}
+}
+
+// restore brings groups of ours back to shards, one after the other.
+func (c *coordinator) restore(steps []stream.ProvisionStep, then func(error)) {
+	if len(steps) == 0 {
+		then(nil)
+		return
+	}
+	c.provision(steps[0], steps[0].First, func(err error) {
+		if err != nil {
+			then(err)
+			return
+		}
+		c.restore(steps[1:], then)
+	})
 }
 
 // provision makes shards exist from one on: not always in one go.

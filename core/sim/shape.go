@@ -67,15 +67,16 @@ type Shape struct {
 	Producers int
 	// RoutingLease is how long a producer may use a route.
 	RoutingLease time.Duration
-	// LateWrite is the chance of a record to be on its way for about a routing lease.
-	LateWrite float64
+	// LateWrite is the chance of a record to be on its way for about a routing lease,
+	// Deaf that per second of a producer to reach no coordinator for as long.
+	LateWrite, Deaf float64
 	// An operator, chances per second: Scale and Rollback change the shard count,
 	// Regroup deletes and creates groups, GiveUp and Ignore overrule what a drain waits
 	// for.
 	Scale, Rollback, Regroup, GiveUp, Ignore float64
 	// Past the coordinators, per second: Strangers make consumer groups, Rewind sets one
-	// of ours back, Delete deletes and trims records.
-	Strangers, Rewind, Delete float64
+	// of ours back, Destroy deletes one on a shard, Delete deletes and trims records.
+	Strangers, Rewind, Destroy, Delete float64
 	// FromLatest is the share of seeds in which new groups begin at the newest record.
 	FromLatest bool
 }
@@ -152,21 +153,21 @@ var Shapes = []Shape{
 	{
 		Name: "reshard", Coordinators: 2, Groups: 2, Members: 2, Shards: 4, Tick: 500 * time.Millisecond, Faulty: 70 * time.Second,
 		Lose: 0.05, Repeat: 0.1, Middle: 0.1, Late: 0.01, Crash: 0.02, Pause: 0.02, Drift: 0.04, CoordPause: 0.02, CoordCrash: 0.02, LostReply: 0.02,
-		Producers: 2, RoutingLease: 6 * time.Second, LateWrite: 0.02,
-		Scale: 0.1, Rollback: 0.05, Strangers: 0.02, Ignore: 0.1, Delete: 0.05, Rewind: 0.02,
+		Producers: 2, RoutingLease: 12 * time.Second, LateWrite: 0.02, Deaf: 0.03,
+		Scale: 0.1, Rollback: 0.05, Strangers: 0.02, Ignore: 0.1, Delete: 0.05, Rewind: 0.02, Destroy: 0.02,
 	},
 	// The same with coordinators that pause all the time, one group.
 	{
 		Name: "reshardslow", Coordinators: 3, Members: 2, Shards: 3, Tick: 500 * time.Millisecond, Faulty: 90 * time.Second,
 		Lose: 0.05, Middle: 0.1, Late: 0.01, Crash: 0.01, Drift: 0.04, CoordPause: 0.06, CoordCrash: 0.02, LostReply: 0.03,
-		Producers: 2, RoutingLease: 3 * time.Second, LateWrite: 0.03,
+		Producers: 2, RoutingLease: 3 * time.Second, LateWrite: 0.03, Deaf: 0.03,
 		Scale: 0.15, Rollback: 0.1, GiveUp: 0.01, Ignore: 0.1, Rewind: 0.03,
 	},
 	// And with groups that are deleted and created meanwhile.
 	{
 		Name: "regroup", Coordinators: 2, Groups: 3, Members: 1, Shards: 3, Tick: 500 * time.Millisecond, Faulty: 70 * time.Second,
 		Lose: 0.05, Middle: 0.1, Late: 0.01, Crash: 0.02, Leave: 0.02, Drift: 0.04, CoordPause: 0.03, CoordCrash: 0.02, LostReply: 0.02,
-		Producers: 2, RoutingLease: 4 * time.Second, LateWrite: 0.03,
+		Producers: 2, RoutingLease: 4 * time.Second, LateWrite: 0.03, Deaf: 0.03,
 		Scale: 0.1, Rollback: 0.05, Regroup: 0.08, GiveUp: 0.01, Ignore: 0.1, Strangers: 0.02, Delete: 0.03,
 	},
 	// Nothing but a bad network: here no member may ever be fenced.
@@ -198,7 +199,7 @@ func (s Shape) drawn(rng *rand.Rand) Shape {
 	}
 	if s.Producers > 0 {
 		for _, rate := range []*float64{
-			&s.LateWrite, &s.Rollback, &s.Regroup, &s.GiveUp, &s.Ignore, &s.Strangers, &s.Rewind, &s.Delete,
+			&s.LateWrite, &s.Deaf, &s.Rollback, &s.Regroup, &s.GiveUp, &s.Ignore, &s.Strangers, &s.Rewind, &s.Delete, &s.Destroy,
 		} {
 			s.scaled(rng, rate)
 		}

@@ -194,9 +194,14 @@ func (s *streams) find(first, end int) (found []int) {
 func (s *streams) removeGroup(group string, end int) {
 	for i := range end {
 		if sh, there := s.keys[i]; there {
-			sh.cursors = slices.DeleteFunc(sh.cursors, func(c *cursor) bool { return c.group == group })
+			sh.destroy(group)
 		}
 	}
+}
+
+// destroy deletes a consumer group.
+func (sh *shard) destroy(group string) {
+	sh.cursors = slices.DeleteFunc(sh.cursors, func(c *cursor) bool { return c.group == group })
 }
 
 // batch is how many records a reader gets at once.

@@ -55,7 +55,8 @@ func (sh *Shard) Left() (records int64) {
 }
 
 // Drained reports whether nobody misses anything if the shard goes. A shard that holds
-// records and has nobody to read them is not drained.
+// records and has nobody to read them is not drained, nor is one that one of our groups
+// is missing on: somebody has deleted it there, or created the shard late.
 func (s *State) Drained(in Input, sh *Shard) bool {
 	if !sh.Exists || s.GivenUp.Contains(sh.Index) {
 		return true
@@ -70,7 +71,43 @@ func (s *State) Drained(in Input, sh *Shard) bool {
 			return false
 		}
 	}
+	if len(s.lacking(sh)) > 0 && in.Rules.On(rules.GroupsAreOnShards) {
+		return false
+	}
 	return readers || sh.Records == 0
+}
+
+// lacking are the groups of ours that are missing on a shard that holds records.
+func (s *State) lacking(sh *Shard) (names []string) {
+	if !sh.Exists || sh.Records == 0 {
+		return nil
+	}
+	for _, g := range s.Groups {
+		if g.Phase == GroupLive && !slices.ContainsFunc(sh.Cursors, func(c Cursor) bool { return c.Group == g.Name }) {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}
+
+// Restore are steps that bring our groups back to removed shards which hold records and
+// lack them. They begin at the first record: where they were is not known.
+func (s *State) Restore(in Input, shards []Shard) (steps []ProvisionStep) {
+	for i := range shards {
+		sh := &shards[i]
+		if s.GivenUp.Contains(sh.Index) || in.Rules.Off(rules.GroupsAreOnShards) {
+			continue
+		}
+		if names := s.lacking(sh); len(names) > 0 {
+			steps = append(steps, ProvisionStep{First: sh.Index, End: sh.Index + 1, Groups: names, Start: protocol.StartEarliest})
+		}
+	}
+	return steps
+}
+
+// routesOver reports whether nobody can be writing to removed shards any more.
+func (s *State) routesOver(in Input) bool {
+	return in.RoutesOver == s.Switched || in.Rules.Off(rules.RoutesRunOut)
 }
 
 // Prove makes proofs of the shards that are drained.
@@ -123,7 +160,7 @@ func (s *State) Blocked(in Input, shards []Shard, trouble error) []protocol.Bloc
 		})
 	}
 	if s.ReadCount > s.ShardCount || open {
-		if in.RoutesOver != s.Switched {
+		if !s.routesOver(in) {
 			out = append(out, protocol.Blocker{Kind: protocol.BlockedByRoutes,
 				Reason: fmt.Sprintf("producers may use what they were told before for up to %s", s.RoutingLease)})
 		}
@@ -161,7 +198,12 @@ func (s *State) blockers(sh *Shard) (out []protocol.Blocker) {
 		b.Reason = fmt.Sprintf("group %q has %d records of shard %d pending and at least %d unread: %s", c.Group, c.Pending, sh.Index, c.Unread, advice)
 		out = append(out, b)
 	}
-	if !readers {
+	missing := s.lacking(sh)
+	for _, name := range missing {
+		out = append(out, protocol.Blocker{Kind: protocol.BlockedByBacklog, Shard: &index, ConsumerGroup: name, Unread: sh.Records,
+			Reason: fmt.Sprintf("group %q is missing on shard %d, which holds %d records: it is being created there again, from the first of them", name, sh.Index, sh.Records)})
+	}
+	if !readers && len(missing) == 0 {
 		out = append(out, protocol.Blocker{Kind: protocol.BlockedByNobody, Shard: &index, Unread: sh.Records,
 			Reason: fmt.Sprintf("shard %d holds %d records that no consumer group was there to read: create a group, or give the records up", sh.Index, sh.Records)})
 	}

@@ -210,7 +210,7 @@ func (s *State) migrate(in Input) []Step {
 	case protocol.MigrationRollingBack:
 		done = RolledBack{m.ID, named}
 	case protocol.MigrationActive:
-		if in.RoutesOver == s.Switched && len(s.behind()) == 0 {
+		if s.routesOver(in) && len(s.behind()) == 0 {
 			return []Step{NoteStep{BeginDrain{m.ID, s.Switched}}}
 		}
 		return nil
@@ -237,7 +237,7 @@ func (s *State) drain(in Input) (steps []Step) {
 			steps = append(steps, FindStep{run.First, run.End})
 		}
 	}
-	if !s.Drains() || in.RoutesOver != s.Switched {
+	if !s.Drains() || !s.routesOver(in) {
 		return steps
 	}
 	if len(s.Proofs) > 0 {

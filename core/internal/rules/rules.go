@@ -67,6 +67,8 @@ const (
 	VersionWithCount     // the version changes in the write that changes the count
 	NewShardsFromStart   // groups begin at the first record of a new shard
 	RemovedShardsAreRead // groups read removed shards until they are gone
+	RoutesRunOut         // no shard is removed before the longest routing lease has passed
+	GroupsAreOnShards    // a shard that one of our groups is missing on is not empty for it
 	DrainByCursor        // a shard is empty when all groups have had and acknowledged its last record, whatever the lag is
 	RetireProvesAgain    // what removes a shard looks once more, in the same step
 	RetireKnowsStream    // and whether it is the stream that was proven
