@@ -7,10 +7,12 @@ import (
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,13 +211,14 @@ func init() {
 // row is an object about one shard. In requests the shard may also stand flat in it.
 func (s *schemas) row(properties object, required ...string) object {
 	shard := s.of(reflect.TypeFor[protocol.ShardID]())
-	o := object{{"type", "object"}, {"properties", append(object{{"shard", shard}}, properties...)}}
+	properties = append(object{{"shard", shard}}, properties...)
 	if s.request {
-		properties, _ := o[1].value.(object)
-		o[1].value = append(properties, pair{"shardIndex", object{{"type", "integer"}}})
-		return append(o, pair{"required", append([]string{}, required...)})
+		properties = append(properties, pair{"shardIndex", object{{"type", "integer"}}})
+		return object{{"type", "object"}, {"properties", properties}, {"required", append([]string{}, required...)}}
 	}
-	return append(o, pair{"required", append([]string{"shard"}, required...)}, pair{"additionalProperties", false})
+	return object{
+		{"type", "object"}, {"properties", properties}, {"required", append([]string{"shard"}, required...)}, {"additionalProperties", false},
+	}
 }
 
 // of returns the schema of a type, or a reference to it.
@@ -266,6 +269,8 @@ func (s *schemas) name(t reflect.Type, describe func() object) object {
 		s.named[name] = object{}
 		o := describe()
 		if text := s.comments.text[t.Name()]; text != "" {
+			text = strings.TrimPrefix(onTheWire(t, text), t.Name()+" ")
+			text = strings.ToUpper(text[:1]) + text[1:]
 			o = append(object{{"description", text}}, o...)
 		}
 		s.named[name] = o
@@ -304,6 +309,7 @@ func (s *schemas) fields(t reflect.Type, properties *object, required *[]string)
 		}
 		property := s.of(f.Type)
 		if text := s.comments.text[t.Name()+"."+f.Name]; text != "" {
+			text = onTheWire(t, text)
 			property = append(object{{"description", text}}, property...)
 		}
 		*properties = append(*properties, pair{name, property})
@@ -316,6 +322,30 @@ func (s *schemas) fields(t reflect.Type, properties *object, required *[]string)
 			*required = append(*required, name)
 		}
 	}
+}
+
+// goWords are the words of comments that a reader of the wire calls otherwise.
+var goWords = map[string]string{
+	"EpochJoin": "0", "EpochLeave": "-1", "RevokeRevoked": "REVOKED", "StartEarliest": "earliest", "StartLatest": "latest",
+	"CauseNone": "NONE", "MaxExplanations": fmt.Sprint(protocol.MaxExplanations), "nil": "null",
+}
+
+// onTheWire replaces the names of Go in a comment by those of the wire.
+func onTheWire(t reflect.Type, text string) string {
+	names := maps.Clone(goWords)
+	if t.Kind() == reflect.Struct {
+		for f := range fieldsOf(t) {
+			names[f.Name], _, _ = strings.Cut(f.Tag.Get("json"), ",")
+		}
+	}
+	text = strings.ReplaceAll(text, "must be Version.", fmt.Sprintf("must be %d.", protocol.Version))
+	text = strings.ReplaceAll(text, "see MaxWait", "a third of the lease and 10 s")
+	return regexp.MustCompile(`\b\w+\b`).ReplaceAllStringFunc(text, func(word string) string {
+		if wire := names[word]; wire != "" {
+			return wire
+		}
+		return word
+	})
 }
 
 func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {

@@ -77,9 +77,9 @@ func (d *description) check(schema, v any, at string) (bad []string) {
 		}
 		return append(bad, d.check(target, v, at)...)
 	}
-	if any, is := s["anyOf"].([]any); is {
+	if choices, is := s["anyOf"].([]any); is {
 		var all []string
-		for _, one := range any {
+		for _, one := range choices {
 			complaints := d.check(one, v, at)
 			if len(complaints) == 0 {
 				return bad
@@ -117,7 +117,8 @@ func (d *description) checkObject(s, v map[string]any, at string) (bad []string)
 	properties, _ := s["properties"].(map[string]any)
 	required, _ := s["required"].([]any)
 	for _, name := range required {
-		if _, there := v[name.(string)]; !there {
+		text, _ := name.(string)
+		if _, there := v[text]; !there {
 			bad = append(bad, fmt.Sprintf("%s: lacks %v", at, name))
 		}
 	}
