@@ -10,9 +10,13 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// maxAuditing is how many entries are written at a time. Everybody can send requests
-// that are refused and audited; they must not take the connections of the store.
-const maxAuditing = 4
+// maxAuditing is how many entries are written at a time, and maxAuditingRefused how many
+// others of attempts that were refused. Everybody can make such attempts: they must not
+// take the connections of the store, nor hold up the entries of those who may.
+const (
+	maxAuditing        = 4
+	maxAuditingRefused = 2
+)
 
 // Audit is a port.Audit in Redis; get it from Client.Audit. It keeps a list of JSON
 // texts for each group and for each stream, and one for the attempts that were refused
@@ -21,15 +25,18 @@ type Audit struct {
 	cmd  *command.Client
 	keys layout
 	most int
-	// slots has room for those that write.
-	slots chan struct{}
+	// slots and refusedSlots have room for those that write.
+	slots, refusedSlots chan struct{}
 }
 
 var _ port.Audit = (*Audit)(nil)
 
 // Audit returns the audit under the configured prefix.
 func (c *Client) Audit() *Audit {
-	return &Audit{cmd: c.cmd, keys: layout{prefix: c.cfg.KeyPrefix}, most: c.cfg.AuditEntries, slots: make(chan struct{}, maxAuditing)}
+	return &Audit{
+		cmd: c.cmd, keys: layout{prefix: c.cfg.KeyPrefix}, most: c.cfg.AuditEntries,
+		slots: make(chan struct{}, maxAuditing), refusedSlots: make(chan struct{}, maxAuditingRefused),
+	}
 }
 
 // Record implements port.Audit. An entry whose writing was not answered may be there.
@@ -38,9 +45,13 @@ func (a *Audit) Record(ctx context.Context, e port.AuditEntry) error {
 	if err != nil {
 		return fmt.Errorf("encode an audit entry: %w", err)
 	}
+	slots := a.slots
+	if e.Refused() {
+		slots = a.refusedSlots
+	}
 	select {
-	case a.slots <- struct{}{}:
-		defer func() { <-a.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return fmt.Errorf("write an audit entry: others were written all the time: %w", context.Cause(ctx))
 	}

@@ -23,6 +23,10 @@ func (s *Server) Reload(next config.Config) (changed, left []string, err error) 
 	if err := current.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("with the settings that count from the next start on: %w", err)
 	}
+	access := current.Access()
+	if err := access.Validate(); err != nil {
+		return nil, nil, err
+	}
 	var pair *tls.Certificate
 	if s.certificate != nil {
 		if pair, err = readCertificate(&current.Server.TLS); err != nil {
@@ -32,7 +36,7 @@ func (s *Server) Reload(next config.Config) (changed, left []string, err error) 
 	if err := s.coordinator.SetMaxShards(current.Coordinator.Limits.MaxShards); err != nil {
 		return nil, nil, err
 	}
-	if err := s.api.SetAccess(current.Access()); err != nil {
+	if err := s.api.SetAccess(access); err != nil {
 		return nil, nil, err
 	}
 	if pair != nil {
