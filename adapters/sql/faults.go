@@ -72,6 +72,14 @@ func (s *Store) passes(err error) bool {
 // takes a connection that has died out of the pool.
 const mostBeginnings = 3
 
+// missing are the codes of a table that is not there. SQLite has none of its own for it.
+var missing = map[Dialect]string{Postgres: "42P01", MySQL: "1146", SQLite: "1"}
+
+// dropped reports whether an error may be that there are no tables.
+func (s *Store) dropped(err error) bool {
+	return err != nil && s.cfg.Code(err) == missing[s.cfg.Dialect]
+}
+
 // tryAgain reports whether the call that failed for the nth time is to be made again.
 func (s *Store) tryAgain(err error, n int) bool {
 	var nothing *unwritten

@@ -33,42 +33,33 @@ func (s *Store) LoadGroup(ctx context.Context, key port.GroupKey, known port.Ver
 
 func (s *Store) loadGroup(ctx context.Context, key port.GroupKey, known port.Version) (r port.GroupRecord, err error) {
 	stream, group := []byte(key.Stream), []byte(key.Group)
-	rows, err := s.db.QueryContext(ctx, s.sql.loadGroup, known.Revision, []byte(known.Nonce), []byte(known.Instance), stream, group, stream, group)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	found := false
-	for rows.Next() {
+	err = each(ctx, s.db, func(scan func(...any) error) error {
 		var stamp bool
 		var revision int64
 		var instance, name, content []byte
-		if err := rows.Scan(&stamp, &instance, &revision, &name, &content); err != nil {
-			return r, err
+		if err := scan(&stamp, &instance, &revision, &name, &content); err != nil {
+			return err
 		}
 		if stamp {
 			if r.Stamps == nil {
 				r.Stamps = make(map[string]string)
 			}
 			r.Stamps[string(name)] = string(content)
-			continue
+			return nil
 		}
 		if instance == nil {
-			return r, errNoInstance
+			return errNoInstance
 		}
 		found = true
+		var err error
 		r.Record, err = recordOf(instance, revision, name, content, known)
-		if err != nil {
-			return r, err
-		}
+		return err
+	}, s.sql.loadGroup, known.Revision, []byte(known.Nonce), []byte(known.Instance), stream, group, stream, group)
+	if err == nil && !found {
+		err = errNoInstance
 	}
-	if err := rows.Err(); err != nil {
-		return r, err
-	}
-	if !found {
-		return r, errNoInstance
-	}
-	return r, nil
+	return r, err
 }
 
 // recordOf makes a record of what was read. A body that is missing is one that the
@@ -183,7 +174,7 @@ func (t *tx) compare(ctx context.Context, h held, relied []port.Stamp) (err erro
 	}
 	stamps := map[string]string{}
 	if h.there {
-		if stamps, err = texts(t.conn.QueryContext(ctx, t.sql.stamps, h.id)); err != nil {
+		if stamps, err = texts(ctx, t.conn, t.sql.stamps, h.id); err != nil {
 			return err
 		}
 	}
@@ -271,14 +262,14 @@ func (s *Store) ListGroups(ctx context.Context) ([]port.GroupKey, error) {
 	ctx, done := s.bounded(ctx)
 	defer done()
 	var list []port.GroupKey
-	err := each(func(scan func(...any) error) error {
+	err := each(ctx, s.db, func(scan func(...any) error) error {
 		var stream, group []byte
 		if err := scan(&stream, &group); err != nil {
 			return err
 		}
 		list = append(list, port.GroupKey{Stream: string(stream), Group: string(group)})
 		return nil
-	})(s.db.QueryContext(ctx, s.sql.listGroups))
+	}, s.sql.listGroups)
 	if err != nil {
 		return nil, failed(ctx, "list", "groups", err)
 	}
@@ -298,7 +289,7 @@ func (s *Store) Reports(ctx context.Context, key port.GroupKey) (map[string][]by
 	}
 	ctx, done := s.bounded(ctx)
 	defer done()
-	found, err := texts(s.db.QueryContext(ctx, s.sql.reports, []byte(key.Stream), []byte(key.Group)))
+	found, err := texts(ctx, s.db, s.sql.reports, []byte(key.Stream), []byte(key.Group))
 	if err != nil {
 		return nil, failed(ctx, "read the reports of group", key.String(), err)
 	}

@@ -17,7 +17,7 @@ func (s *Store) Identity(ctx context.Context, known string) (port.Identity, erro
 	ctx, done := s.bounded(ctx)
 	defer done()
 	id, err := s.identity(ctx, known)
-	if err != nil && ctx.Err() == nil && s.migrate(ctx) == nil {
+	if s.dropped(err) && s.migrate(ctx) == nil {
 		id, err = s.identity(ctx, known)
 	}
 	return id, failed(ctx, "identify", "the metadata store", err)
@@ -49,11 +49,6 @@ func (s *Store) identity(ctx context.Context, known string) (port.Identity, erro
 		return port.Identity{}, err
 	}
 	return id, nil
-}
-
-// queryer is a pool of connections or one of them.
-type queryer interface {
-	QueryRowContext(ctx context.Context, text string, args ...any) *dbsql.Row
 }
 
 func (s *Store) readIdentity(ctx context.Context, from queryer) (port.Identity, error) {

@@ -149,7 +149,7 @@ func (s *Store) migrateOn(ctx context.Context, conn *dbsql.Conn, list []step) (e
 		}
 		defer func() {
 			if err != nil {
-				abandon(ctx, conn)
+				s.abandon(ctx, conn)
 			}
 		}()
 	}
@@ -188,7 +188,7 @@ func (s *Store) lockSchema(ctx context.Context, conn *dbsql.Conn) (release func(
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer done()
 		if err := conn.QueryRowContext(ctx, m.unlock, key).Scan(&got); err != nil {
-			abandon(ctx, conn)
+			s.abandon(ctx, conn)
 		}
 	}, nil
 }
@@ -198,7 +198,7 @@ func (s *Store) lockSchema(ctx context.Context, conn *dbsql.Conn) (release func(
 func (s *Store) lockKey() any {
 	sum := sha256.Sum256([]byte("redis-stream-coordinator " + s.cfg.TablePrefix))
 	if s.cfg.Dialect == Postgres {
-		return int64(binary.BigEndian.Uint64(sum[:8]) >> 1) //nolint:gosec // the first bit is 0
+		return int64(binary.BigEndian.Uint64(sum[:8]) >> 1)
 	}
 	return "rsc-" + hex.EncodeToString(sum[:16])
 }

@@ -95,12 +95,12 @@ func (s *Store) ListStreams(ctx context.Context) ([]string, error) {
 	ctx, done := s.bounded(ctx)
 	defer done()
 	var list []string
-	err := each(func(scan func(...any) error) error {
+	err := each(ctx, s.db, func(scan func(...any) error) error {
 		var prefix []byte
 		err := scan(&prefix)
 		list = append(list, string(prefix))
 		return err
-	})(s.db.QueryContext(ctx, s.sql.listStreams))
+	}, s.sql.listStreams)
 	if err != nil {
 		return nil, failed(ctx, "list", "streams", err)
 	}

@@ -43,7 +43,7 @@ func (t *tx) execPrepared(ctx context.Context, text string, args []any) (int64, 
 		return 0, err
 	}
 	result, err := statement.ExecContext(ctx, args...)
-	if err = errors.Join(err, statement.Close()); err != nil {
+	if err := errors.Join(err, statement.Close()); err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
@@ -115,33 +115,41 @@ func (s *Store) attempt(ctx context.Context, lasting bool, do func(ctx context.C
 	defer func() { _ = conn.Close() }() // it goes back to the pool, or was given up
 	for _, text := range s.dialect.begin(lasting) {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
-			abandon(ctx, conn)
+			s.abandon(ctx, conn)
 			return &unwritten{err: err, unbegun: true}
 		}
 	}
 	if err := do(ctx, &tx{Store: s, conn: conn}); err != nil {
-		abandon(ctx, conn)
+		s.abandon(ctx, conn)
 		return &unwritten{err: err}
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
-		abandon(ctx, conn)
+		s.abandon(ctx, conn)
 		return err
 	}
-	if s.dialect.after != "" {
-		if _, err := conn.ExecContext(ctx, s.dialect.after); err != nil {
-			abandon(ctx, conn) // the transaction is over, and only the connection is of no use
-		}
-	}
+	s.leave(ctx, conn, s.dialect.after)
 	return nil
 }
 
-// abandon rolls a transaction back, also when ctx has ended. A connection that cannot be
-// brought in order is given up, and the database rolls back for itself.
-func abandon(ctx context.Context, conn *dbsql.Conn) {
+// abandon rolls a transaction back, also when ctx has ended. A connection on which that
+// fails is given up, and the database rolls back for itself.
+func (s *Store) abandon(ctx context.Context, conn *dbsql.Conn) {
+	s.leave(ctx, conn, "ROLLBACK", s.dialect.after)
+}
+
+// leave brings a connection in order before it goes back to the pool, also when ctx has
+// ended, or gives it up.
+func (s *Store) leave(ctx context.Context, conn *dbsql.Conn, texts ...string) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer done()
-	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
-		// A connection with this error is closed and does not come back to the pool.
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	for _, text := range texts {
+		if text == "" {
+			continue
+		}
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			// With this error a connection is closed and does not come back to the pool.
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+			return
+		}
 	}
 }

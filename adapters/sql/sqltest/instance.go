@@ -46,22 +46,21 @@ type Instance struct {
 
 // New starts a server. Close it when it is not needed any more.
 // Errors: ErrMissing, else whatever keeps it from running.
-func New(kind Kind) (_ *Instance, err error) {
+func New(kind Kind) (*Instance, error) {
 	s := &Instance{Kind: kind, kind: programs[kind]}
 	for _, name := range s.kind.needs {
 		if s.find(name) == "" {
 			return nil, fmt.Errorf("%s of %s %w", name, kind, ErrMissing)
 		}
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	if err := s.makeHome(); err != nil {
-		return nil, err
+	err := s.makeHome()
+	if err == nil {
+		err = s.startAnew()
 	}
-	return s, s.startAnew()
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // Close kills the server and removes its folder.
