@@ -100,7 +100,7 @@ func TestMetricsForgetAGroupDeletedElsewhere(t *testing.T) {
 func TestMetricsAskForCredentials(t *testing.T) {
 	r := run(t, settings(t, "coordinator.monitoring.authenticate-metrics=true"), Options{})
 	r.mustCall(t, "GET", "/metrics", "", 200)
-	q, err := http.NewRequestWithContext(t.Context(), "GET", r.URL()+"/metrics", nil)
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestMetricsAskForCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := response.Body.Close(); err != nil || response.StatusCode != 401 {
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("%d, %v", response.StatusCode, err)
 	}
 }

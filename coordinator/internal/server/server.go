@@ -109,7 +109,6 @@ func (s *Server) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	//nolint:contextcheck // it works on its own, and requests bring contexts
 	if s.coordinator, err = service.New(cfg, ports); err != nil {
 		return err
 	}
