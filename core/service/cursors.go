@@ -68,7 +68,8 @@ func parseCursor(text string, shards []int) (cursor, error) {
 		}
 		c.tail = int(n)
 	case strings.HasPrefix(text, manyPrefix):
-		return c, c.readMany(text)
+		err := c.readMany(text)
+		return c, err
 	default:
 		if _, ok := parseRecordID(text); !ok || len(shards) != 1 {
 			return cursor{}, badCursor(text)

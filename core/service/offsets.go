@@ -100,7 +100,7 @@ func (c *Coordinator) Explain(ctx context.Context, prefix, name string, shard pr
 		// The rest of the answer does not depend on it.
 		text := protocol.ErrRedisUnavailable.Message
 		x.Records.Error = &text
-		return x, nil
+		return x, nil //nolint:nilerr // it is part of the answer
 	}
 	s := &states[0]
 	r := x.Records

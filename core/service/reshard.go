@@ -126,7 +126,7 @@ func (c *Coordinator) migration(ctx context.Context, s *stream.State, id string)
 		d.BlockedBy = append(d.BlockedBy, protocol.Blocker{Kind: protocol.BlockedByRedis, Reason: err.Error()})
 	case c.ports.Shards == nil && len(removed) > len(shards):
 		d.BlockedBy = append(d.BlockedBy, protocol.Blocker{Kind: protocol.BlockedByRedis,
-			Reason: "no Redis is configured, so nobody knows what the removed shards hold: read them to their ends, then give them up"})
+			Reason: "the coordinator does not look after the shards in Redis (none is configured, or coordinator.streams.provisioning-enabled is off): read the removed ones to their ends, then give them up"})
 	}
 	for i := range shards {
 		d.RecordsLeft += shards[i].Left()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -536,5 +537,54 @@ func statesAreTold(t *testing.T) {
 	synctest.Wait()
 	if want := []string{"PREPARING", "ACTIVE", "DRAINING", "[1]", "DEPRECATED"}; !slices.Equal(told, want) {
 		t.Errorf("told are %v, want %v", told, want)
+	}
+}
+
+// A coordinator that was paused before it deletes shards deletes those that it saw, not
+// those of a stream that was created anew meanwhile.
+func TestADeletionThatComesLate(t *testing.T) { synctest.Test(t, deletionThatComesLate) }
+
+func deletionThatComesLate(t *testing.T) {
+	c, store, redis := reshards(t, 2)
+	other := start(t, store, redis.wired)
+	redis.write(0)
+	if _, err := c.DeleteGroup(t.Context(), "orders", "billing", protocol.Delete{RequestedBy: "test", Reason: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	order := protocol.Delete{RequestedBy: "test", Reason: "x", DeleteData: true}
+	paused := make(chan struct{})
+	var first atomic.Bool
+	redis.set(func(_ context.Context, call string) error {
+		if call == "Retire" && first.CompareAndSwap(false, true) {
+			close(paused)
+			time.Sleep(20 * time.Second) // longer than any mutex holds
+		}
+		return nil
+	})
+	done := make(chan error)
+	go func() {
+		_, err := c.DeleteStream(t.Context(), "orders", order)
+		done <- err
+	}()
+	<-paused
+	unlocked := start(t, store, func(cfg *service.Config, ports *service.Ports) {
+		redis.wired(cfg, ports)
+		ports.Mutex = nil
+	})
+	if _, err := unlocked.DeleteStream(t.Context(), "orders", order); err != nil && !errors.Is(err, protocol.ErrStreamNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := unlocked.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	redis.write(0)
+	redis.write(1)
+	// That it could not be deleted a second time is no failure of the request.
+	<-done
+	if found := redis.present(0, 2); len(found) != 2 {
+		t.Errorf("of the stream that was created anew only shards %v are left", found)
+	}
+	if s, err := other.Stream(t.Context(), "orders"); err != nil || s.ShardCount != 2 {
+		t.Errorf("the stream is %+v, %v", s, err)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/spans"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/stream"
@@ -149,21 +151,48 @@ func (c *Coordinator) enter(ctx context.Context, prefix string) (leave func(), e
 	}, nil
 }
 
-// removeStream deletes a stream: its shards if that is asked for, then its
-// record. It looks at the record once more before it destroys anything, because
-// another coordinator may have finished this deletion while we were slow, and
-// somebody may have created the stream anew.
+// removeStream deletes a stream: its shards if that is asked for, then its record.
 func (c *Coordinator) removeStream(ctx context.Context, prefix string, at port.Version, step stream.DeleteStreamStep) error {
 	if step.DeleteData && c.ports.Streams != nil {
-		_, now, err := c.loadStream(ctx, prefix)
-		if err != nil || now != at {
-			return err
-		}
-		if err := c.ports.Streams.Remove(ctx, prefix, 0, step.End); err != nil {
+		gone, err := c.removeShards(ctx, prefix, at, step.End)
+		if err != nil || !gone {
 			return err
 		}
 	}
 	return c.dropStream(ctx, prefix, at)
+}
+
+// removeShards deletes the shards of a stream that is being deleted, false when that is
+// over already. Another coordinator may have finished while we were slow, and somebody
+// may have created the stream anew: so first the shards are looked at, then the record
+// once more, and what goes is what was seen before that.
+func (c *Coordinator) removeShards(ctx context.Context, prefix string, at port.Version, end int) (gone bool, err error) {
+	var found []port.Shard
+	if c.ports.Shards != nil {
+		if found, err = c.ports.Shards.LookAt(ctx, prefix, slices.Collect(spans.Set{{End: end}}.All())); err != nil {
+			return false, fmt.Errorf("look at the shards of stream %s: %w", prefix, err)
+		}
+	}
+	if _, now, err := c.loadStream(ctx, prefix); err != nil || now != at {
+		return false, err
+	}
+	if c.ports.Shards == nil {
+		return true, c.ports.Streams.Remove(ctx, prefix, 0, end)
+	}
+	ask := port.Retirement{Prefix: prefix}
+	for _, sh := range found {
+		if sh.Exists {
+			ask.Shards = append(ask.Shards, port.RetireShard{Index: sh.Index, LastID: sh.LastID, Force: true})
+		}
+	}
+	outcomes, err := c.ports.Shards.Retire(ctx, ask)
+	if err != nil {
+		return false, fmt.Errorf("remove the shards of stream %s: %w", prefix, err)
+	}
+	if slices.ContainsFunc(outcomes, func(o port.RetireOutcome) bool { return o != port.ShardGone }) {
+		return false, protocol.ErrConflict.With("stream %q is written to while it is deleted: stop its producers; it is tried again", prefix)
+	}
+	return true, nil
 }
 
 func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, step stream.CreateGroupStep) error {

@@ -34,7 +34,7 @@ var layers = map[string][]string{
 	"memstore":      {"protocol", "port"},
 
 	// The runner carries the engine's effects out; it chooses no store.
-	"service": {"protocol", "routing", "assign", "group", "stream", "engine", "port"},
+	"service": {"protocol", "routing", "assign", "group", "stream", "engine", "port", "internal/spans"},
 
 	// Tools of tests.
 	"internal/archtest": {},
