@@ -23,7 +23,7 @@ const (
 
 	DefaultAuditEntries = 1000
 
-	DefaultMutexTTL            = 30 * time.Second
+	DefaultMutexTTL            = 1500 * time.Millisecond
 	DefaultMutexAcquireTimeout = 5 * time.Second
 	DefaultMutexRetryInterval  = 100 * time.Millisecond
 )
@@ -130,10 +130,11 @@ type MutexConfig struct {
 	// Owner names this coordinator in the mutex keys, for whoever looks at them.
 	// Empty leaves the name out.
 	Owner string
-	// TTL is how long a mutex outlives a holder that died. A living holder
-	// renews it every third of that.
+	// TTL is how long a mutex outlives a holder that died, and others wait for it. A
+	// living holder renews it every third of that; one that is too slow loses it, which
+	// costs work and nothing else.
 	//
-	// Defaults to 30 s.
+	// Defaults to 1.5 s.
 	TTL time.Duration
 	// AcquireTimeout is how long to ask for a mutex that others hold, unless the
 	// context ends before. An attempt under way is brought to its end.

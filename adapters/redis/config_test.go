@@ -11,7 +11,7 @@ func TestZeroConfigIsValid(t *testing.T) {
 	if err := cfg.validate(); err != nil {
 		t.Error(err)
 	}
-	if cfg.URL != DefaultURL || cfg.KeyPrefix != "redis-stream:coord" || cfg.Mutex.TTL != 30*time.Second ||
+	if cfg.URL != DefaultURL || cfg.KeyPrefix != "redis-stream:coord" || cfg.Mutex.TTL != 1500*time.Millisecond ||
 		cfg.Mutex.AcquireTimeout != 5*time.Second || cfg.Mutex.RetryInterval != 100*time.Millisecond {
 		t.Errorf("defaults: %+v", cfg)
 	}

@@ -299,7 +299,7 @@ func Default() Config {
 			Redis:        MetadataRedis{Redis: Redis{Port: 6379}, WaitReplicasTimeout: time.Second},
 			SQL:          SQL{TablePrefix: "rsc_"},
 			Streams:      Streams{Redis: Redis{Port: 6379}},
-			Coordination: Coordination{StateMutex: StateMutex{Enabled: true, TTLMs: 30_000, AcquireTimeoutMs: 5_000, RetryIntervalMs: 100}},
+			Coordination: Coordination{StateMutex: StateMutex{Enabled: true, TTLMs: 1_500, AcquireTimeoutMs: 5_000, RetryIntervalMs: 100}},
 			Defaults:     Defaults{InitialShardCount: 1},
 			Limits:       Limits{MaxShards: protocol.DefaultMaxShards},
 			Monitoring:   Monitoring{ShardMetrics: true},
