@@ -27,9 +27,10 @@ func newDemo(a App) *cobra.Command {
 		Short: "Run the whole system for a while under trouble and account for every record",
 		Long: "Runs two coordinators on one store, a producer and consumers; coordinators and\n" +
 			"consumers are processes of their own. While records flow, two consumers are added,\n" +
-			"one is killed, one is stopped, and a coordinator is killed and started again. At the\n" +
-			"end every record is accounted for: the last line begins with \"demo: ok\" and the exit\n" +
-			"code is 0, or with \"demo: failed\" and it is 1.\n\n" +
+			"one is killed, one is stopped, the stream is scaled from 8 to 12 shards, a coordinator\n" +
+			"is killed and started again, and the stream is scaled to 5 shards. At the end every\n" +
+			"record is accounted for: the last line begins with \"demo: ok\" and the exit code is 0,\n" +
+			"or with \"demo: failed\" and it is 1.\n\n" +
 			"The Redis is the one that is given, else a redis-server from PATH that is started\n" +
 			"for the demo, else one inside this process; then the metadata is there too, and one\n" +
 			"coordinator, which is restarted. In a Redis that is given the demo uses keys of its\n" +

@@ -16,8 +16,9 @@ type evidence struct {
 	// uncertain were sent without an answer and may be stored; refused were
 	// certainly not stored. Neither has a place.
 	uncertain, refused []content
-	// stored are all records of all shards at the end.
+	// stored are all records of all shards at the end, but for the shards that are gone.
 	stored []stored
+	gone   []int
 	// pending and unread are what the consumer group has been given and not
 	// acknowledged, and what it was never given.
 	pending, unread int
@@ -31,6 +32,8 @@ type evidence struct {
 	restart window
 	// rebalances counts the targets that the coordinator computed.
 	rebalances int
+	// reshards counts the changes of the shard count that were done.
+	reshards int
 
 	bounds bounds
 }
@@ -47,40 +50,6 @@ type window struct{ from, to time.Duration }
 
 // meets reports whether the stretch from a to b has something of the window.
 func (w window) meets(a, b time.Duration) bool { return a < w.to && b > w.from }
-
-// Figures are the outcome of a run.
-type Figures struct {
-	// Produced counts the records that Redis acknowledged, Processed the records
-	// that were handled, each once; Duplicates counts the further handlings, and
-	// Lost the records that lie in Redis and were never handled.
-	Produced, Processed, Duplicates, Lost int
-	// Overlaps counts the handlings that began while another holder of the shard
-	// was at work, or after a newer one had begun.
-	Overlaps int
-	// OrderViolations counts the records that were handled before an earlier one
-	// of their key was done.
-	OrderViolations int
-	// Rebalances counts the changes of who should hold what.
-	Rebalances int
-	// Handover is the longest time that records of a shard waited while it went
-	// from one living consumer to another; Takeover that from the kill of its
-	// owner to the first record in other hands; RestartPause that of a shard that
-	// stayed where it was while the coordinator was away.
-	Handover, Takeover, RestartPause time.Duration
-	// Handovers and Takeovers count the moves that were measured, Steady the
-	// shards that were watched through the restart.
-	Handovers, Takeovers, Steady int
-	// Uncertain counts the records that were sent without an answer, of which
-	// UncertainStored were found in Redis.
-	Uncertain, UncertainStored int
-}
-
-// String is the line that a run ends with.
-func (f Figures) String() string {
-	return fmt.Sprintf("produced=%d processed=%d duplicates=%d lost=%d overlaps=%d order_violations=%d rebalances=%d handover_ms_max=%d takeover_ms=%d restart_pause_ms=%d",
-		f.Produced, f.Processed, f.Duplicates, f.Lost, f.Overlaps, f.OrderViolations, f.Rebalances,
-		f.Handover.Milliseconds(), f.Takeover.Milliseconds(), f.RestartPause.Milliseconds())
-}
 
 // account works the evidence up; complaints is empty when everything is as it
 // must be. It changes the order of e.handled.
@@ -118,7 +87,8 @@ type record struct {
 func newAccounts(e *evidence) *accounts {
 	a := &accounts{evidence: e, records: make(map[place]*record, len(e.stored)), shards: map[int][]*handling{}}
 	a.figures.Produced = len(e.acknowledged)
-	a.figures.Rebalances = e.rebalances
+	a.figures.Rebalances, a.figures.Reshards = e.rebalances, e.reshards
+	a.recall()
 	slices.SortFunc(e.handled, func(x, y handling) int {
 		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(x.token, y.token), cmp.Compare(x.end, y.end))
 	})
@@ -127,6 +97,25 @@ func newAccounts(e *evidence) *accounts {
 		a.shards[h.shard] = append(a.shards[h.shard], h)
 	}
 	return a
+}
+
+// recall adds what lay in the shards that are gone: what was acknowledged there, and what
+// was handled from there. Nobody can look any more, and nobody has to: a shard goes when
+// it is empty, so a record of it that nobody handled was lost.
+func (a *accounts) recall() {
+	known := map[place]bool{}
+	add := func(p place, c content) {
+		if slices.Contains(a.gone, p.shard) && !known[p] {
+			known[p] = true
+			a.stored = append(a.stored, stored{p, c})
+		}
+	}
+	for _, s := range a.acknowledged {
+		add(s.place, s.content)
+	}
+	for i := range a.handled {
+		add(a.handled[i].place, a.handled[i].content)
+	}
 }
 
 func (a *accounts) complain(format string, args ...any) {
@@ -245,7 +234,7 @@ func (a *accounts) checkHandled() {
 		a.figures.Processed++
 	}
 	a.figures.Lost = lost.count
-	a.complainIf(lost, "%d records were lost: they lie in Redis and nobody handled them, the first of them %s")
+	a.complainIf(lost, "%d records were lost: they were stored and nobody handled them, the first of them %s")
 	a.complainIf(strange, "%d records were handled that do not lie in Redis with that content, the first of them %s")
 	a.complainIf(unexplained, "%d records were handled again although their first consumer was not killed, the first of them %s")
 }
@@ -258,108 +247,37 @@ func (a *accounts) killedBetween(earlier, later *handling) bool {
 	return killed && earlier.member != later.member && later.start >= at
 }
 
-// holder is one stay of a shard with one consumer.
-type holder struct {
-	member string
-	token  int64
-}
-
-// stay is what a holder did on a shard.
-type stay struct {
-	holder
-	first *handling
-	// end is when its last handling was over.
-	end time.Duration
-}
-
-func (h *handling) holder() holder { return holder{h.member, h.token} }
-
-// checkHolders looks at each shard's holders: that they come one after the
-// other, and how long the shard was idle between them.
-func (a *accounts) checkHolders() {
-	var overlaps tally
-	for _, shard := range slices.Sorted(maps.Keys(a.shards)) {
-		var stays []*stay
-		at := map[holder]*stay{}
-		for _, h := range a.shards[shard] {
-			if intrudes(stays, h) {
-				overlaps.add(h)
-			}
-			s := at[h.holder()]
-			if s == nil {
-				s = &stay{holder: h.holder(), first: h}
-				at[s.holder] = s
-				stays = append(stays, s)
-			}
-			s.end = max(s.end, h.end)
-		}
-		slices.SortStableFunc(stays, func(x, y *stay) int { return cmp.Compare(x.token, y.token) })
-		for i := 1; i < len(stays); i++ {
-			a.measureMove(stays[i-1], stays[i])
-		}
-	}
-	a.figures.Overlaps = overlaps.count
-	a.complainIf(overlaps, "%d records were handled while another consumer held the shard, the first of them %s")
-}
-
-// intrudes reports whether h began while another holder of the shard was at
-// work, or after one with a higher token had begun. stays are those that began
-// before h.
-func intrudes(stays []*stay, h *handling) bool {
-	for _, s := range stays {
-		if s.holder != h.holder() && (s.end > h.start || s.token > h.token) {
-			return true
-		}
-	}
-	return false
-}
-
-// measureMove takes down how long records waited when a shard went from one
-// holder to the next.
-func (a *accounts) measureMove(from, to *stay) {
-	f := &a.figures
-	killed, dead := a.kills[from.member]
-	if dead && to.first.start >= killed {
-		f.Takeover = max(f.Takeover, to.first.start-max(killed, a.available(to.first)))
-		f.Takeovers++
-		return
-	}
-	f.Handover = max(f.Handover, to.first.start-max(from.end, a.available(to.first)))
-	f.Handovers++
-}
-
-// available is when the record of h could be read.
-func (a *accounts) available(h *handling) time.Duration {
-	if r := a.records[h.place]; r != nil {
-		return r.at
-	}
-	return 0
-}
-
-// checkOrder looks at each key: a record must be done before the next one of
-// its key begins, and one stay of a shard never goes back.
+// checkOrder looks at each key in each shard: a record must be done before the next one
+// of its key begins, and one stay of a shard never goes back. Order is promised for a key
+// while the shard count stays the same. A change of the count may send it to another
+// shard, which has its own reader: there it begins anew, and what is left of it in the
+// shard before is handled at the same time. What is lost or handled twice is looked for
+// in all shards together.
 func (a *accounts) checkOrder() {
+	type lane struct{ shard, key int }
 	type life struct {
 		holder
-		key int
+		lane
 	}
 	var wrong tally
-	firsts := map[int][]*handling{}
+	firsts := map[lane][]*handling{}
 	last := map[life]int{}
 	for i := range a.handled {
 		h := &a.handled[i]
-		l := life{h.holder(), h.key}
+		l := life{h.holder(), lane{h.shard, h.key}}
 		again := h.seq <= last[l]
 		if again {
 			wrong.add(h)
 		}
 		last[l] = max(last[l], h.seq)
 		if r := a.records[h.place]; r != nil && len(r.handlings) > 0 && r.handlings[0] == h && !again {
-			firsts[h.key] = append(firsts[h.key], h)
+			firsts[l.lane] = append(firsts[l.lane], h)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(firsts)) {
-		list := firsts[key]
+	for _, l := range slices.SortedFunc(maps.Keys(firsts), func(x, y lane) int {
+		return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.shard, y.shard))
+	}) {
+		list := firsts[l]
 		slices.SortFunc(list, func(x, y *handling) int { return cmp.Compare(x.seq, y.seq) })
 		for i := 1; i < len(list); i++ {
 			if list[i].start < list[i-1].end {

@@ -26,8 +26,8 @@ func goodRun() *evidence {
 	e := &evidence{
 		kills:      map[string]time.Duration{"c": killed},
 		restart:    window{5000 * ms, 6000 * ms},
-		rebalances: 3,
-		bounds:     bounds{handover: 2000 * ms, takeover: 3900 * ms, restartPause: 500 * ms},
+		rebalances: 3, reshards: 2,
+		bounds: bounds{handover: 2000 * ms, takeover: 3900 * ms, restartPause: 500 * ms},
 	}
 	send := func(shard, key, seq int, when time.Duration) sent {
 		s := sent{place: at(shard, seq), content: content{key, seq}, at: when}
@@ -81,7 +81,7 @@ func (e *evidence) lose(list []stored, shard, seq int) []stored {
 
 func TestAccount(t *testing.T) {
 	clean := Figures{
-		Produced: 160, Processed: 160, Duplicates: 1, Rebalances: 3,
+		Produced: 160, Processed: 160, Duplicates: 1, Rebalances: 3, Reshards: 2,
 		Handover: 40 * ms, Takeover: takeover, RestartPause: 99 * ms,
 		Handovers: 1, Takeovers: 1, Steady: 2,
 	}
@@ -97,7 +97,7 @@ func TestAccount(t *testing.T) {
 			"a record that nobody handled",
 			func(e *evidence) { e.drop("b", 40) },
 			func(f *Figures) { f.Processed, f.Lost = 159, 1 },
-			[]string{"1 records were lost: they lie in Redis and nobody handled them, the first of them key 1, number 40 (shard 0, id 40-0)"},
+			[]string{"1 records were lost: they were stored and nobody handled them, the first of them key 1, number 40 (shard 0, id 40-0)"},
 		},
 		{
 			"the last record of all was not handled",
@@ -312,8 +312,67 @@ func TestAccount(t *testing.T) {
 		{
 			"nothing at all",
 			func(e *evidence) { e.acknowledged, e.stored, e.handled = nil, nil, nil },
-			func(f *Figures) { *f = Figures{Rebalances: 3} },
+			func(f *Figures) { *f = Figures{Rebalances: 3, Reshards: 2} },
 			[]string{"nothing was produced", "no shard was seen to go from one living consumer to another", "no shard of the consumer that was killed", "no shard was seen at work"},
+		},
+		{
+			"a shard that is gone, read to its end",
+			func(e *evidence) { e.retire() },
+			nil,
+			nil,
+		},
+		{
+			"a shard that went with a record that nobody handled",
+			func(e *evidence) { e.retire(); e.drop("d", 80) },
+			func(f *Figures) { f.Processed, f.Lost = 159, 1 },
+			[]string{"1 records were lost: they were stored and nobody handled them, the first of them key 2, number 80 (shard 1, id 80-0)"},
+		},
+		{
+			"a record that nobody sent, handled from a shard that is gone",
+			func(e *evidence) {
+				e.retire()
+				e.handled = append(e.handled, handling{place: at(1, 500), content: content{2, 500}, member: "d", token: 14, start: 9000 * ms, end: 9001 * ms})
+			},
+			func(f *Figures) { f.Processed = 161 },
+			[]string{"1 records lie in Redis that the producer did not send"},
+		},
+		{
+			"an uncertain record, handled from a shard that is gone",
+			func(e *evidence) {
+				e.retire()
+				e.uncertain = append(e.uncertain, e.acknowledged[159].content)
+				e.unsend(159)
+			},
+			func(f *Figures) { f.Produced, f.Uncertain, f.UncertainStored = 159, 1, 1 },
+			nil,
+		},
+		{
+			"a refused record, handled from a shard that is gone",
+			func(e *evidence) {
+				e.retire()
+				e.refused = append(e.refused, e.acknowledged[159].content)
+				e.unsend(159)
+			},
+			func(f *Figures) { f.Produced = 159 },
+			[]string{"although the producer was told that they were not stored", "could not be published"},
+		},
+		{
+			"a record of a shard that is gone, handled with another content",
+			func(e *evidence) { e.retire(); e.find("d", 80).seq = 99 },
+			func(f *Figures) { f.Processed, f.Lost = 159, 1 },
+			[]string{"1 records were lost", "1 records were handled that do not lie in Redis with that content"},
+		},
+		{
+			"a key that moved to another shard, and is handled there before it is done in the first",
+			func(e *evidence) { e.move(81, 150*ms, 5000*ms) },
+			func(f *Figures) { f.Produced, f.Processed = 161, 161 },
+			nil,
+		},
+		{
+			"a key that moved to another shard, and is handled out of order there",
+			func(e *evidence) { e.move(81, 150*ms, 8001*ms); e.move(82, 160*ms, 7990*ms) },
+			func(f *Figures) { f.Produced, f.Processed, f.OrderViolations = 162, 162, 1 },
+			[]string{"1 records were handled out of the order of their key, the first of them key 1, number 81 (shard 1, id 81-1)"},
 		},
 		{
 			"another number of rebalances",
@@ -364,6 +423,21 @@ func (e *evidence) repeat(member string, seq int, again string, token int64, sta
 	e.handled = append(e.handled, h)
 }
 
+// retire has shard 1 be gone: what lay in it cannot be looked up any more.
+func (e *evidence) retire() {
+	e.gone = []int{1}
+	e.stored = slices.DeleteFunc(e.stored, func(s stored) bool { return s.shard == 1 })
+}
+
+// move has a record of key 1 stored in the other shard at one time, and handled there by
+// its last holder at another.
+func (e *evidence) move(seq int, when, start time.Duration) {
+	p, c := place{1, recordID{uint64(seq), 1}}, content{1, seq}
+	e.acknowledged = append(e.acknowledged, sent{place: p, content: c, at: when})
+	e.stored = append(e.stored, stored{p, c})
+	e.handled = append(e.handled, handling{place: p, content: c, member: "d", token: 14, start: start, end: start + ms})
+}
+
 // silence takes away the records of a shard from one number to another.
 func (e *evidence) silence(shard, from, to int) {
 	within := func(p place) bool {
@@ -376,10 +450,10 @@ func (e *evidence) silence(shard, from, to int) {
 
 func TestFiguresLine(t *testing.T) {
 	f := Figures{
-		Produced: 1, Processed: 2, Duplicates: 3, Lost: 4, Overlaps: 5, OrderViolations: 6, Rebalances: 7,
-		Handover: 8 * ms, Takeover: 9 * ms, RestartPause: 10 * ms,
+		Produced: 1, Processed: 2, Duplicates: 3, Lost: 4, Overlaps: 5, OrderViolations: 6, Rebalances: 7, Reshards: 8,
+		Handover: 9 * ms, Takeover: 10 * ms, RestartPause: 11 * ms,
 	}
-	const want = "produced=1 processed=2 duplicates=3 lost=4 overlaps=5 order_violations=6 rebalances=7 handover_ms_max=8 takeover_ms=9 restart_pause_ms=10"
+	const want = "produced=1 processed=2 duplicates=3 lost=4 overlaps=5 order_violations=6 rebalances=7 reshards=8 handover_ms_max=9 takeover_ms=10 restart_pause_ms=11"
 	if got := f.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -47,6 +47,26 @@ func (a *api) createStream(ctx context.Context, shards int) error {
 	return a.call(ctx, http.MethodPost, "/streams/"+a.stream, &body, nil)
 }
 
+// scale asks for another shard count. It returns when producers are told of it; the rest
+// goes on by itself.
+func (a *api) scale(ctx context.Context, shards int, reason string) (protocol.Migration, error) {
+	body := protocol.Scale{TargetShardCount: &shards, RequestedBy: requestedBy, Reason: reason}
+	var scaled protocol.StreamScaled
+	if err := a.call(ctx, http.MethodPost, "/streams/"+a.stream+"/scale", &body, &scaled); err != nil {
+		return protocol.Migration{}, err
+	}
+	if len(scaled.Migrations) == 0 {
+		return protocol.Migration{}, errors.New("the coordinator named no migration")
+	}
+	return scaled.Migrations[0], nil
+}
+
+// migration describes a change of the shard count.
+func (a *api) migration(ctx context.Context, id string) (m protocol.Migration, err error) {
+	err = a.call(ctx, http.MethodGet, "/streams/"+a.stream+"/migrations/"+url.PathEscape(id), nil, &m)
+	return m, err
+}
+
 // describe returns the group with its members. It does not exist before a
 // member joins.
 func (a *api) describe(ctx context.Context) (protocol.Group, []protocol.Member, error) {

@@ -25,6 +25,8 @@ type coordinatorOrders struct {
 	ID, Address string
 	Timings     protocol.Timings
 	Tick        time.Duration
+	// RoutingLease is how long the producer may use what it was told.
+	RoutingLease time.Duration
 	// Passwords are those of the users.
 	Passwords map[string]string
 	RedisURL  string
@@ -41,6 +43,7 @@ func (o *coordinatorOrders) config() config.Config {
 	k.ID = o.ID
 	k.HeartbeatInterval, k.MemberLeaseTTL, k.RebalanceTimeout = o.Timings.HeartbeatInterval, o.Timings.Lease, o.Timings.RebalanceTimeout
 	k.Loop.TickInterval = o.Tick
+	k.RoutingLease = o.RoutingLease
 	k.API.AuthenticateMemberAPI = true
 	k.API.Users = []config.User{
 		{Username: adminUser, Password: config.Secret(o.Passwords[adminUser]), Roles: []string{"ADMIN"}},
@@ -69,6 +72,8 @@ type coordinators struct {
 	all       []coordinator
 	// shared says that they are processes of their own and share one store.
 	shared bool
+	// routingLease is how long a producer may use what they told it.
+	routingLease time.Duration
 
 	mu    sync.Mutex
 	seats []seat
@@ -83,13 +88,26 @@ type seat struct {
 // sharing is how many coordinators share a store that can be shared.
 const sharing = 2
 
+// The routing leases are much shorter than is usual, since removed shards stay for as
+// long, and a demo is not to be spent waiting. That of a sole coordinator has to outlast
+// the time in which it is away, and the pause after which the producer asks again.
+const (
+	sharedRoutingLease = 2 * time.Second
+	soleRoutingLease   = 3 * time.Second
+)
+
 // newCoordinators prepares them: two processes, or where the store is in this process,
 // one that is there too. names begins all their keys, log gets their warnings and
 // rebalanced is told when one of them computes who should hold what.
 func newCoordinators(ctx context.Context, o *Options, b *backend, names string, log func(string), rebalanced func(), failed func(error)) (*coordinators, error) {
 	c := &coordinators{passwords: map[string]string{adminUser: rand.Text(), memberUser: rand.Text()}, shared: !b.embedded}
+	c.routingLease = sharedRoutingLease
+	if b.embedded {
+		c.routingLease = soleRoutingLease
+	}
 	orders := coordinatorOrders{
-		Address: "127.0.0.1:0", Timings: o.Timings, Tick: o.Tick, Passwords: c.passwords, RedisURL: b.url, KeyPrefix: names,
+		Address: "127.0.0.1:0", Timings: o.Timings, Tick: o.Tick, RoutingLease: c.routingLease,
+		Passwords: c.passwords, RedisURL: b.url, KeyPrefix: names,
 	}
 	if b.embedded {
 		orders.ID = "coordinator"

@@ -38,7 +38,7 @@ func newLocalCoordinator(ctx context.Context, orders coordinatorOrders, log func
 	}
 	c.options = server.Options{
 		Logger: slog.New(coordinatorLog(func(line string) { log("coordinator: " + line) }, rebalanced)),
-		Ports:  service.Ports{Store: memstore.New(), Mutex: new(memstore.Mutex), Streams: c.streams.Streams()},
+		Ports:  service.Ports{Store: memstore.New(), Mutex: new(memstore.Mutex), Streams: c.streams.Streams(), Shards: c.streams.Streams()},
 	}
 	return c, nil
 }

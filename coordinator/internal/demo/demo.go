@@ -13,9 +13,7 @@ import (
 )
 
 const (
-	// shardCount is how many shards the demo's stream has.
-	shardCount = 8
-	group      = "demo"
+	group = "demo"
 	// drainTimeout bounds the wait for what is left when nothing is published
 	// any more.
 	drainTimeout = 20 * time.Second
@@ -63,7 +61,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	d := &demo{o: &o, names: "rsc-demo-" + strings.ToLower(rand.Text()[:nameLength]), began: time.Now()}
 	d.display = &display{out: o.Out, size: o.Size, began: d.began}
-	d.journal = newJournal(d.began, shardCount, func(m move) {
+	d.layout = newLayout(firstShards)
+	d.journal = newJournal(d.began, mostShards, func(m move) {
 		d.display.say("shard %d: %s → %s, %d ms", m.shard, m.from, m.to, m.idle.Milliseconds())
 	})
 	result := d.run(ctx)
@@ -82,6 +81,7 @@ type demo struct {
 	began   time.Time
 	display *display
 	journal *journal
+	layout  *layout
 
 	backend      *backend
 	inspector    *inspector
@@ -135,7 +135,7 @@ func (d *demo) open(ctx context.Context, fail func(error)) error {
 	}
 	d.onClose(d.backend.stop)
 	d.display.say("Redis: %s", d.backend.about)
-	if d.inspector, err = newInspector(d.backend, d.stream(), group, shardCount); err != nil {
+	if d.inspector, err = newInspector(d.backend, d.stream(), group, d.layout); err != nil {
 		return err
 	}
 	d.onClose(func(context.Context) error { return d.inspector.close() })
@@ -162,7 +162,7 @@ func (d *demo) open(ctx context.Context, fail func(error)) error {
 	d.display.say("bounds: a takeover within %s (lease + tick + heartbeat interval + %s), a pause of at most %s when a coordinator is away", b.takeover, slack, b.restartPause)
 	d.api = newAPI(d.coordinators, d.stream(), group)
 	d.onClose(func(context.Context) error { d.api.close(); return nil })
-	if err := d.api.createStream(ctx, shardCount); err != nil {
+	if err := d.api.createStream(ctx, firstShards); err != nil {
 		return err
 	}
 	if d.backend.given {
@@ -174,7 +174,7 @@ func (d *demo) open(ctx context.Context, fail func(error)) error {
 			return d.api.remove(ctx)
 		})
 	}
-	d.display.say("stream: %s with %d shards", d.stream(), shardCount)
+	d.display.say("stream: %s with %d shards", d.stream(), firstShards)
 	return d.openClients(fail) //nolint:contextcheck // the producer and its route live until they are closed
 }
 
@@ -210,7 +210,7 @@ func (d *demo) openClients(fail func(error)) error {
 	}
 	d.onClose(d.fleet.close)
 	d.watcher = &watcher{api: d.api}
-	p := &picture{journal: d.journal, fleet: d.fleet, watcher: d.watcher, coordinators: d.coordinators.known, length: d.o.length()}
+	p := &picture{journal: d.journal, layout: d.layout, fleet: d.fleet, watcher: d.watcher, coordinators: d.coordinators.known, length: d.o.length()}
 	d.display.picture, d.display.status = p.lines, p.status
 	return nil
 }
@@ -230,7 +230,8 @@ func (d *demo) perform(ctx context.Context) (Figures, error) {
 	watchers.Go(func() { d.watcher.run(watching) })
 	watchers.Go(func() { d.display.run(watching) })
 	s := &story{
-		o: d.o, journal: d.journal, fleet: d.fleet, watcher: d.watcher, coordinators: d.coordinators, say: d.display.say,
+		o: d.o, journal: d.journal, fleet: d.fleet, watcher: d.watcher, coordinators: d.coordinators,
+		api: d.api, inspector: d.inspector, layout: d.layout, say: d.display.say, burst: d.traffic.burst,
 		startTraffic: func() { flow.Go(func() { d.traffic.run(ctx, enough) }) },
 	}
 	played := s.play(ctx)
@@ -289,7 +290,10 @@ func (d *demo) awaitGoodbyes(ctx context.Context) error {
 // account compares all that is known.
 func (d *demo) account(ctx context.Context, s *story) (Figures, error) {
 	e := d.journal.evidence()
-	e.kills, e.restart, e.bounds = d.fleet.kills, s.restart, d.o.bounds()
+	e.kills, e.restart, e.bounds, e.reshards = d.fleet.kills, s.restart, d.o.bounds(), s.reshards
+	for shard := d.layout.shards().read; shard < mostShards; shard++ {
+		e.gone = append(e.gone, shard)
+	}
 	var err error
 	if e.pending, e.unread, err = d.inspector.backlog(ctx); err != nil {
 		return Figures{}, err
@@ -297,6 +301,7 @@ func (d *demo) account(ctx context.Context, s *story) (Figures, error) {
 	if e.stored, err = d.inspector.records(ctx); err != nil {
 		return Figures{}, err
 	}
+	inRedis := len(e.stored)
 	figures, complaints := account(e)
 	d.complaints = append(d.complaints, complaints...)
 	d.complain(d.journal.unreadable)
@@ -306,7 +311,8 @@ func (d *demo) account(ctx context.Context, s *story) (Figures, error) {
 	if drift := d.journal.drift(); drift > maxDrift {
 		d.complain(fmt.Errorf("the clock of this machine was set by %s meanwhile, which spoils what was measured between processes: run the demo again", drift))
 	}
-	d.display.say("checked against Redis: %d records in the streams, %d pending, %d never handed out", len(e.stored), e.pending, e.unread)
+	d.display.say("checked against Redis: %d records in the streams, %d pending, %d never handed out; %d more were in shards that are gone",
+		inRedis, e.pending, e.unread, len(e.stored)-inRedis)
 	d.display.say("measured: %d hand-overs, %d shards taken over, %d shards through the restart", figures.Handovers, figures.Takeovers, figures.Steady)
 	if figures.Uncertain > 0 {
 		d.display.say("%d records were sent without an answer, of which %d are stored", figures.Uncertain, figures.UncertainStored)

@@ -26,7 +26,6 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/redistest"
-	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
 // The demo starts this test binary as its consumers and as the keeper of its
@@ -111,13 +110,8 @@ func (w *transcript) String() string {
 }
 
 // quick are options for a demo of a few seconds. It is the whole story all the
-// same; what makes it quick is a short lease.
-func quick() Options {
-	return Options{
-		Seconds: 1, Rate: 800,
-		Timings: protocol.Timings{HeartbeatInterval: 300 * time.Millisecond, Lease: 2 * time.Second, RebalanceTimeout: 2 * time.Second},
-	}
-}
+// same; each of its chapters begins as soon as the one before is over.
+func quick() Options { return Options{Seconds: 1, Rate: 800} }
 
 // skipQuickRun skips what takes seconds.
 func skipQuickRun(t *testing.T) {
@@ -144,8 +138,35 @@ func runDemo(t *testing.T, o Options) (Result, []string) {
 	return result, lines
 }
 
+// runGoodDemo is runDemo for one that is to end well. A machine that is so busy that
+// processes stand still for as long as a lease spoils what is measured: such a run is
+// repeated. What is promised on any machine is never excused.
+func runGoodDemo(t *testing.T, o Options) (result Result, lines []string) {
+	t.Helper()
+	for range 3 {
+		if result, lines = runDemo(t, o); !stoodStill(result, lines) {
+			break
+		}
+		t.Log("processes stood still meanwhile: the demo is run again")
+	}
+	return result, lines
+}
+
+// stoodStill reports whether a run failed by the clock alone.
+func stoodStill(r Result, lines []string) bool {
+	if r.OK() || r.Lost+r.Overlaps+r.OrderViolations > 0 {
+		return false
+	}
+	leaseEnded := slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "the lease ended") })
+	return !slices.ContainsFunc(r.Complaints, func(c string) bool {
+		late := strings.Contains(c, "ms are allowed")
+		again := leaseEnded && strings.Contains(c, "handled again although their first consumer was not killed")
+		return !late && !again
+	})
+}
+
 // finalLine is what a demo without a fault ends with.
-var finalLine = regexp.MustCompile(`^demo: ok produced=[1-9]\d* processed=[1-9]\d* duplicates=\d+ lost=0 overlaps=0 order_violations=0 rebalances=[1-9]\d* handover_ms_max=\d+ takeover_ms=[1-9]\d* restart_pause_ms=\d+$`)
+var finalLine = regexp.MustCompile(`^demo: ok produced=[1-9]\d* processed=[1-9]\d* duplicates=\d+ lost=0 overlaps=0 order_violations=0 rebalances=[1-9]\d* reshards=2 handover_ms_max=\d+ takeover_ms=[1-9]\d* restart_pause_ms=\d+$`)
 
 func expectOK(t *testing.T, result Result) {
 	t.Helper()
@@ -157,8 +178,8 @@ func expectOK(t *testing.T, result Result) {
 	}
 	// Two consumers join, two join, one is lost and one leaves: four shards move
 	// to those that join, those of one of four consumers are taken over, those of
-	// one of three move again.
-	if result.Handovers < 6 || result.Takeovers < 2 || result.Steady != shardCount {
+	// one of three move again. The coordinator is restarted while there are most shards.
+	if result.Handovers < 6 || result.Takeovers < 2 || result.Steady != mostShards {
 		t.Errorf("%d hand-overs, %d takeovers and %d steady shards were measured", result.Handovers, result.Takeovers, result.Steady)
 	}
 }
@@ -167,7 +188,7 @@ func TestDemoOnTheEmbeddedRedis(t *testing.T) {
 	skipQuickRun(t)
 	o := quick()
 	o.Embedded = true
-	result, lines := runDemo(t, o)
+	result, lines := runGoodDemo(t, o)
 	expectOK(t, result)
 	if !strings.Contains(lines[0], "embedded") {
 		t.Errorf("the first line does not say that Redis is embedded: %q", lines[0])
@@ -176,7 +197,7 @@ func TestDemoOnTheEmbeddedRedis(t *testing.T) {
 
 func TestDemoOnAServerOfItsOwn(t *testing.T) {
 	redistest.New(t) // skips, or fails in CI, where there is no redis-server
-	result, lines := runDemo(t, quick())
+	result, lines := runGoodDemo(t, quick())
 	expectOK(t, result)
 	if !strings.Contains(lines[0], "redis-server") {
 		t.Errorf("the first line does not name the server: %q", lines[0])
@@ -192,7 +213,7 @@ func TestDemoOnAServerThatIsGiven(t *testing.T) {
 	}
 	o := quick()
 	o.RedisURL = s.URL
-	result, _ := runDemo(t, o)
+	result, _ := runGoodDemo(t, o)
 	expectOK(t, result)
 	left, err := client.Keys(t.Context(), "*").Result()
 	if err != nil || !slices.Equal(left, []string{"somebody's"}) {

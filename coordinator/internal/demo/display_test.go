@@ -80,7 +80,7 @@ func TestCut(t *testing.T) {
 // now), consumer-2 was killed and is still granted shard 2, consumer-3 is to let
 // go of shard 3, and nobody has the others.
 func scene() *picture {
-	j := newJournal(time.Now().Add(-10*time.Second), shardCount, nil)
+	j := newJournal(time.Now().Add(-10*time.Second), mostShards, nil)
 	f := &fleet{state: map[string]memberState{}, kills: map[string]time.Duration{}}
 	for i, s := range []memberState{memberRuns, memberKilled, memberRuns} {
 		name := memberName(i + 1)
@@ -101,7 +101,7 @@ func scene() *picture {
 	j.shards[2].produced, j.shards[2].handled = 40, 7
 	j.acknowledged = make([]sent, 40)
 	j.handled = make([]handling, 7)
-	return &picture{journal: j, fleet: f, watcher: w, coordinators: func() []seat {
+	return &picture{journal: j, layout: newLayout(firstShards), fleet: f, watcher: w, coordinators: func() []seat {
 		return []seat{{name: "coordinator-1", url: "http://127.0.0.1:1"}, {name: "coordinator-2", url: "http://127.0.0.1:2", runs: true}}
 	}, length: 20 * time.Second}
 }
@@ -116,13 +116,13 @@ func TestPicture(t *testing.T) {
 		return lines[i]
 	}
 	for _, tt := range []struct{ name, want string }{
-		{"shard", "  shard                  0    1    2    3    4    5    6    7   records/s"},
-		{"consumer-1", "  consumer-1  runs      ██   ▓▓                                         0"},
-		{"consumer-2", "  consumer-2  killed              ░░                                    0"},
-		{"consumer-3", "  consumer-3  runs                     ▒▒                               0"},
+		{"shard", "  shard                0   1   2   3   4   5   6   7  rec./s"},
+		{"consumer-1", "  consumer-1 runs     ██  ▓▓                                0"},
+		{"consumer-2", "  consumer-2 killed           ░░                            0"},
+		{"consumer-3", "  consumer-3 runs                 ▒▒                        0"},
 		{"coordinator-1", "  coordinator-1 http://127.0.0.1:1  AWAY"},
 		{"coordinator-2", "  coordinator-2 http://127.0.0.1:2  runs, group is reconciling"},
-		{"waiting", "  waiting                0    0   33    0    0    0    0    0 "},
+		{"waiting", "  waiting              0   0  33   0   0   0   0   0"},
 	} {
 		if got := row(tt.name); got != tt.want {
 			t.Errorf("got  %q\nwant %q", got, tt.want)
@@ -136,12 +136,42 @@ func TestPicture(t *testing.T) {
 	}
 }
 
+// A terminal of the usual width shows all of the widest picture.
+func TestPictureOfAChange(t *testing.T) {
+	p := scene()
+	p.layout.scaled(mostShards)
+	lines := p.lines()
+	for _, line := range lines {
+		if n := len([]rune(line)); n >= usualColumns {
+			t.Errorf("%d columns wide: %q", n, line)
+		}
+	}
+	if want := "  shard                0   1   2   3   4   5   6   7   8   9  10  11  rec./s"; !slices.Contains(lines, want) {
+		t.Errorf("no line %q in\n%s", want, strings.Join(lines, "\n"))
+	}
+	p.layout.scaled(lastShards)
+	p.layout.drains(3)
+	if lines, want := p.lines(), "  shards 5 to 11: no longer written to, 3 records left to read"; !slices.Contains(lines, want) {
+		t.Errorf("no line %q in\n%s", want, strings.Join(lines, "\n"))
+	}
+	p.layout.drained()
+	if lines, want := p.lines(), "  shard                0   1   2   3   4  rec./s"; !slices.Contains(lines, want) {
+		t.Errorf("no line %q in\n%s", want, strings.Join(lines, "\n"))
+	}
+}
+
 func TestStatusLine(t *testing.T) {
 	p := scene()
 	const want = "0/s produced, 0/s handled, 33 waiting | consumer-1 0 1 | consumer-2 (killed) 2 | consumer-3 3"
 	if got := p.status(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	p.layout.scaled(6)
+	p.layout.drains(12)
+	if got := p.status(); !strings.Contains(got, "waiting | 12 left in shards 6 to 7 | consumer-1") {
+		t.Errorf("got %q", got)
+	}
+	p.layout.drained()
 	p.watcher.last.err = protocol.ErrStoreUnavailable
 	if got := p.status(); !strings.Contains(got, "waiting | coordinator away | consumer-1") {
 		t.Errorf("got %q", got)

@@ -17,15 +17,15 @@ type inspector struct {
 	client redis.UniversalClient
 	stream string
 	group  string
-	shards int
+	layout *layout
 }
 
-func newInspector(b *backend, stream, group string, shards int) (*inspector, error) {
+func newInspector(b *backend, stream, group string, l *layout) (*inspector, error) {
 	o, err := redisOptions(b.url)
 	if err != nil {
 		return nil, err
 	}
-	return &inspector{client: redis.NewUniversalClient(&o), stream: stream, group: group, shards: shards}, nil
+	return &inspector{client: redis.NewUniversalClient(&o), stream: stream, group: group, layout: l}, nil
 }
 
 // reachTimeout bounds how long a Redis may take to answer for the first time.
@@ -52,7 +52,7 @@ const page = 1000
 // and those that it was never given; of these it counts a page in each shard at
 // most. Both are 0 when everything is done.
 func (i *inspector) backlog(ctx context.Context) (pending, unread int, err error) {
-	for shard := range i.shards {
+	for shard := range i.layout.shards().read {
 		key := i.key(shard)
 		p, err := i.client.XPending(ctx, key, i.group).Result()
 		if err != nil {
@@ -86,10 +86,24 @@ func (i *inspector) unread(ctx context.Context, key string, groups []redis.XInfo
 	return 0, fmt.Errorf("%s has no consumer group %s", key, i.group)
 }
 
+// existing returns the keys of the shards first to end that are there.
+func (i *inspector) existing(ctx context.Context, first, end int) (keys []string, err error) {
+	for shard := first; shard < end; shard++ {
+		n, err := i.client.Exists(ctx, i.key(shard)).Result()
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", i.key(shard), err)
+		}
+		if n > 0 {
+			keys = append(keys, i.key(shard))
+		}
+	}
+	return keys, nil
+}
+
 // records returns all records of all shards. Their number must be what XLEN says.
 func (i *inspector) records(ctx context.Context) ([]stored, error) {
 	var all []stored
-	for shard := range i.shards {
+	for shard := range i.layout.shards().read {
 		key, before := i.key(shard), len(all)
 		for from := "-"; ; {
 			list, err := i.client.XRangeN(ctx, key, from, "+", page).Result()
@@ -139,7 +153,7 @@ func storedRecord(shard int, m redis.XMessage) (stored, error) {
 func (i *inspector) remove(ctx context.Context, names string) (left []string, err error) {
 	tag := names + ":{" + i.stream
 	expected := []string{tag + ":" + i.group + "}:metadata", tag + ":" + i.group + "}:live", tag + ":" + i.group + "}:report", tag + "}:stream"}
-	for shard := range i.shards {
+	for shard := range mostShards {
 		expected = append(expected, i.key(shard))
 	}
 	var bad []error

@@ -11,6 +11,7 @@ import (
 // picture is what the display shows.
 type picture struct {
 	journal *journal
+	layout  *layout
 	fleet   *fleet
 	watcher *watcher
 	// coordinators tells of them.
@@ -71,6 +72,9 @@ func (p *picture) status() string {
 	fmt.Fprintf(&b, "%d/s produced, %d/s handled, %d waiting", rate(now, before, produced), rate(now, before, handled), now.waiting())
 	if s.err != nil {
 		b.WriteString(" | coordinator away")
+	}
+	if l := p.layout.shards(); l.shrinks() {
+		fmt.Fprintf(&b, " | %d left in %s", l.left, span(l.written, l.read))
 	}
 	names, states := p.fleet.roll()
 	for _, name := range names {
@@ -136,29 +140,38 @@ func (p *picture) lines() []string {
 	lines = append(lines,
 		fmt.Sprintf("  produced %7d  %5d/s     handled %7d  %5d/s     waiting %5d", now.produced, rate(now, before, produced), now.handled, rate(now, before, handled), now.waiting()),
 		"")
+	l := p.layout.shards()
 	var head strings.Builder
-	fmt.Fprintf(&head, "  %-20s", "shard")
-	for shard := range now.shards {
-		fmt.Fprintf(&head, " %3d ", shard)
+	fmt.Fprintf(&head, "  %-18s", "shard")
+	for shard := range l.read {
+		fmt.Fprintf(&head, "%4d", shard)
 	}
-	lines = append(lines, head.String()+"  records/s")
+	lines = append(lines, head.String()+"  rec./s")
 	moment := p.journal.now()
 	for _, name := range names {
 		var row strings.Builder
-		fmt.Fprintf(&row, "  %-12s%-8s", name, states[name])
-		for shard := range now.shards {
-			row.WriteString("  " + cellOf(name, shard, &s, &now.counts, moment, states[name]) + " ")
+		fmt.Fprintf(&row, "  %-11s%-7s", name, states[name])
+		for shard := range l.read {
+			row.WriteString("  " + cellOf(name, shard, &s, &now.counts, moment, states[name]))
 		}
-		fmt.Fprintf(&row, "  %9d", rate(now, before, func(c counts) int { return c.byMember[name] }))
+		fmt.Fprintf(&row, "  %7d", rate(now, before, func(c counts) int { return c.byMember[name] }))
 		lines = append(lines, row.String())
 	}
 	var foot strings.Builder
-	fmt.Fprintf(&foot, "  %-20s", "waiting")
-	for shard := range now.shards {
-		fmt.Fprintf(&foot, "%4d ", now.shards[shard].waiting())
+	fmt.Fprintf(&foot, "  %-18s", "waiting")
+	for shard := range l.read {
+		fmt.Fprintf(&foot, "%4d", now.shards[shard].waiting())
 	}
-	lines = append(lines, foot.String(), p.progress(), "  "+cellHolds+" holds  "+cellFresh+" since a moment ago  "+cellLetsGo+" lets go  "+cellStale+" gone, until its lease ends")
+	lines = append(lines, foot.String(), drainLine(l), p.progress(), "  "+cellHolds+" holds  "+cellFresh+" since a moment ago  "+cellLetsGo+" lets go  "+cellStale+" gone, until its lease ends")
 	return slices.Clip(lines)
+}
+
+// drainLine tells of the shards that are removed; it is empty while there is none.
+func drainLine(l shards) string {
+	if !l.shrinks() {
+		return ""
+	}
+	return fmt.Sprintf("  %s: no longer written to, %d records left to read", span(l.written, l.read), l.left)
 }
 
 // seats tells of each coordinator in a line, and of the group in the first one that

@@ -15,23 +15,32 @@ type story struct {
 	fleet        *fleet
 	watcher      *watcher
 	coordinators *coordinators
+	api          *api
+	inspector    *inspector
+	layout       *layout
 	say          func(format string, args ...any)
-	// startTraffic begins to publish.
+	// startTraffic begins to publish; burst publishes so many records more.
 	startTraffic func()
+	burst        func(n int)
 
 	// traffic is when records began to flow, 0 before.
 	traffic time.Duration
 	// restart is when a coordinator was away.
 	restart window
+	// out is the scaling out, reshards counts the changes of the shard count that are done.
+	out      change
+	reshards int
 }
 
 // The shares of the run's length at which its chapters begin, unless the one
 // before takes longer.
 const (
-	growAt    = 0.15
-	killAt    = 0.30
-	dismissAt = 0.55
-	restartAt = 0.70
+	growAt     = 0.10
+	killAt     = 0.20
+	dismissAt  = 0.42
+	scaleOutAt = 0.50
+	restartAt  = 0.58
+	scaleInAt  = 0.80
 )
 
 // away is how long a coordinator stays away when it is restarted: long enough to be
@@ -52,7 +61,8 @@ func (s *story) play(ctx context.Context) error {
 		at   float64
 		play func(context.Context) error
 	}{
-		{growAt, s.grow}, {killAt, s.kill}, {dismissAt, s.dismiss}, {restartAt, s.restartCoordinator},
+		{growAt, s.grow}, {killAt, s.kill}, {dismissAt, s.dismiss}, {scaleOutAt, s.scaleOut},
+		{restartAt, s.restartCoordinator}, {scaleInAt, s.scaleIn},
 	}
 	for _, c := range chapters {
 		if err := s.until(ctx, s.traffic+time.Duration(c.at*float64(s.o.length()))); err != nil {
@@ -62,7 +72,7 @@ func (s *story) play(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.until(ctx, max(s.traffic+s.o.length(), s.restart.to))
+	return s.until(ctx, s.traffic+s.o.length())
 }
 
 // begin starts two consumers, and the traffic.
@@ -152,15 +162,27 @@ func (s *story) add(n int) error {
 // held names the shards that a consumer holds.
 func (s *story) held(name string) string {
 	latest := s.watcher.latest()
-	var shards []string
-	for shard := range shardCount {
+	if held := named(heldOf(&latest, name, 0, s.layout.shards().read)); held != "" {
+		return held
+	}
+	return "no shard"
+}
+
+// heldOf are the shards from first to end that a consumer holds.
+func heldOf(latest *sample, name string, first, end int) (held []string) {
+	for shard := first; shard < end; shard++ {
 		if latest.owner(shard) == name {
-			shards = append(shards, strconv.Itoa(shard))
+			held = append(held, strconv.Itoa(shard))
 		}
 	}
+	return held
+}
+
+// named names shards one by one, empty for none.
+func named(shards []string) string {
 	switch len(shards) {
 	case 0:
-		return "no shard"
+		return ""
 	case 1:
 		return "shard " + shards[0]
 	}
@@ -190,11 +212,11 @@ func (s *story) settle(ctx context.Context, what string) error {
 }
 
 func (s *story) missing(since time.Time) string {
-	latest := s.watcher.latest()
-	if missing := latest.settled(s.fleet.live(), shardCount, since); missing != "" || s.traffic == 0 {
+	latest, count := s.watcher.latest(), s.layout.shards().written
+	if missing := latest.settled(s.fleet.live(), count, since); missing != "" || s.traffic == 0 {
 		return missing
 	}
-	for shard, t := range s.journal.counts().shards {
+	for shard, t := range s.journal.counts().shards[:count] {
 		if owner := latest.owner(shard); t.member != owner {
 			return fmt.Sprintf("%s has not handled a record of shard %d yet", owner, shard)
 		}

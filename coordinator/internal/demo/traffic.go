@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/producer"
@@ -18,6 +19,9 @@ const (
 	// publishEvery is the time between two batches, maxBatch bounds one.
 	publishEvery = 10 * time.Millisecond
 	maxBatch     = 2000
+	// refreshEvery is how often the producer asks where to write. It is short, as the
+	// routing leases are.
+	refreshEvery = 200 * time.Millisecond
 )
 
 // traffic publishes records at a steady rate.
@@ -25,6 +29,8 @@ type traffic struct {
 	producer *producer.Producer
 	journal  *journal
 	rate     int
+	// bursts counts the records that were asked for beside the steady rate.
+	bursts atomic.Int64
 	// seqs counts the records of each key.
 	seqs [keys]int
 }
@@ -36,13 +42,16 @@ func newTraffic(o *Options, c *coordinators, b *backend, stream, group string, j
 	}
 	p, err := producer.New(producer.Config{
 		Coordinators: c.urls(0), Credentials: producer.BasicAuth(memberUser, c.passwords[memberUser]),
-		Stream: stream, Group: group, Redis: redis, Logger: slog.New(log),
+		Stream: stream, Group: group, Redis: redis, RefreshInterval: refreshEvery, Logger: slog.New(log),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &traffic{producer: p, journal: j, rate: o.Rate}, nil
 }
+
+// burst has n more records published at once.
+func (t *traffic) burst(n int) { t.bursts.Add(int64(n)) }
 
 // run publishes until stop is closed, and then finishes what is under way; when
 // ctx ends it breaks off.
@@ -58,7 +67,7 @@ func (t *traffic) run(ctx context.Context, stop <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		due := int(time.Since(began).Seconds()*float64(t.rate)) - published
+		due := int(time.Since(began).Seconds()*float64(t.rate)) + int(t.bursts.Load()) - published
 		if due > 0 {
 			due = min(due, maxBatch)
 			t.publish(ctx, due)

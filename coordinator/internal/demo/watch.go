@@ -92,6 +92,8 @@ func (s *sample) settled(live []string, shards int, since time.Time) (missing st
 		return absent[0] + " has not joined yet"
 	case granted < shards:
 		return "not every shard has an owner"
+	case granted > shards:
+		return "shards that are gone are still held"
 	case s.group.State != protocol.GroupStable:
 		return "the group is " + string(s.group.State)
 	}

@@ -49,6 +49,9 @@ func TestSettled(t *testing.T) {
 		})
 	}
 	s := good()
+	if got := s.settled([]string{"a", "b"}, 1, began); got != "shards that are gone are still held" {
+		t.Errorf("with one shard: %q", got)
+	}
 	if got := s.settled([]string{"a", "b"}, 3, began); got != "not every shard has an owner" {
 		t.Errorf("with a third shard: %q", got)
 	}
