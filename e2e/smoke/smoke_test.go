@@ -15,6 +15,9 @@ const (
 	shards = 8
 )
 
+// maxProgram bounds the command, without symbols; the image has little else in it.
+const maxProgram = 39_000_000
+
 // TestSmoke plays the stack without containers, and without Grafana.
 func TestSmoke(t *testing.T) {
 	asked(t, "processes", "smoke")
@@ -24,6 +27,9 @@ func TestSmoke(t *testing.T) {
 	program, err := os.Stat(s.rsc())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if program.Size() > maxProgram {
+		t.Errorf("the command has %d bytes, and an image with it is to stay below 40 MB", program.Size())
 	}
 	t.Logf("the command: %.1f MB, built in %.0f s", float64(program.Size())/1e6, time.Since(began).Seconds())
 	for _, name := range []string{"coordinator-1", "coordinator-2"} {

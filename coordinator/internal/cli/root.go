@@ -42,14 +42,21 @@ func newRoot(a App) *cobra.Command {
 		Long: "rsc runs the coordinator of sharded Redis Streams, and the tools that go with it.\n" +
 			"A stream is sharded into Redis keys orders:0 … orders:N-1; the coordinator decides\n" +
 			"which consumer reads which shard.",
-		Version:           a.version(),
-		Args:              noArguments,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("version") {
+				_, err := fmt.Fprint(a.Stdout, a.versionLine())
+				return err
+			}
+			return c.Help()
+		},
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.SetVersionTemplate(a.versionLine())
+	// Not cobra's own flag: its template would bring text/template into the program,
+	// for whose sake the linker keeps every method of every type, a third of it all.
+	root.Flags().Bool("version", false, "print the version")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err: err} })
 	for _, command := range commands {
 		root.AddCommand(command(a))
