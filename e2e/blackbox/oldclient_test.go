@@ -177,12 +177,12 @@ func (o *oldClient) beat(ctx context.Context) error {
 	if !slices.Contains(statusesOfOld, o.status) {
 		return fmt.Errorf("unknown status %q", o.status)
 	}
-	ms, err := answer["heartbeatIntervalMs"].(json.Number).Int64()
+	ms, err := numberOf(answer, "heartbeatIntervalMs")
 	if err != nil || ms <= 0 {
 		return fmt.Errorf("heartbeatIntervalMs is %v", answer["heartbeatIntervalMs"])
 	}
 	o.interval = time.Duration(ms) * time.Millisecond
-	version, err := answer["metadataVersion"].(json.Number).Int64()
+	version, err := numberOf(answer, "metadataVersion")
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (o *oldClient) beat(ctx context.Context) error {
 		clear(o.assigned)
 		return nil
 	}
-	if o.epoch, err = answer["memberEpoch"].(json.Number).Int64(); err != nil {
+	if o.epoch, err = numberOf(answer, "memberEpoch"); err != nil {
 		return err
 	}
 	o.version = version
@@ -209,6 +209,14 @@ func (o *oldClient) beat(ctx context.Context) error {
 		maps.DeleteFunc(o.assigned, func(shard int, _ bool) bool { return !now[shard] })
 	}
 	return nil
+}
+
+func numberOf(answer map[string]any, field string) (int64, error) {
+	n, ok := answer[field].(json.Number)
+	if !ok {
+		return 0, fmt.Errorf("%s is %v", field, answer[field])
+	}
+	return n.Int64()
 }
 
 func shardsOfOld(list any) (map[int]bool, error) {
@@ -265,7 +273,8 @@ func (o *oldClient) post(ctx context.Context) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var answer map[string]any
-	return answer, decoder.Decode(&answer)
+	err = decoder.Decode(&answer)
+	return answer, err
 }
 
 // read reads one page from all of its shards, and handles it.

@@ -127,7 +127,7 @@ func TestOperatorsFlags(t *testing.T) {
 // been carried out is not asked for twice.
 func TestOperatorAsksTheNext(t *testing.T) {
 	asked := 0
-	breaks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		asked++
 		panic(http.ErrAbortHandler)
 	}))

@@ -13,6 +13,7 @@ func (s *Streams) SlotRanges(ctx context.Context) ([]SlotRange, error) {
 	if s.nodes.cluster == nil {
 		return nil, nil
 	}
+	//nolint:staticcheck // The library asks for the slots as well, so that users are allowed to.
 	slots, err := s.nodes.cluster.ClusterSlots(ctx).Result()
 	if err != nil {
 		return nil, failed(ctx, err)
