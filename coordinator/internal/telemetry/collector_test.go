@@ -343,19 +343,3 @@ func TestScrapeIsLight(t *testing.T) {
 		t.Errorf("%g allocations for %d series", n, series)
 	}
 }
-
-// BenchmarkScrape is one scrape of 1,000 shards with 100 members, the reading included
-// but for what a Redis takes.
-func BenchmarkScrape(b *testing.B) {
-	w := newWorld(b)
-	w.stream(b, "orders", 1000)
-	w.settle(b, "orders", crowd(100)...)
-	size := 0
-	b.ResetTimer()
-	for b.Loop() {
-		w.fresh()
-		size = len(w.text(b))
-	}
-	b.ReportMetric(float64(size), "bytes")
-	b.ReportMetric(float64(lines(w.text(b))), "lines")
-}

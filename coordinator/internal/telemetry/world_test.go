@@ -40,21 +40,31 @@ type world struct {
 // newWorld starts a coordinator on a store in memory.
 func newWorld(tb testing.TB, change ...func(*service.Config)) *world {
 	tb.Helper()
+	store, streams := &countingStore{Store: memstore.New()}, new(pretended)
+	w := newWorldOn(tb, service.Ports{Store: store, Streams: streams, Inspector: streams}, change...)
+	w.store, w.streams = store, streams
+	return w
+}
+
+// newWorldOn starts a coordinator on ports.
+func newWorldOn(tb testing.TB, ports service.Ports, change ...func(*service.Config)) *world {
+	tb.Helper()
 	t, err := New(tb.Context(), Options{ID: "c-1", Version: "v0"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &world{Telemetry: t, store: &countingStore{Store: memstore.New()}, streams: new(pretended)}
+	w := &world{Telemetry: t}
 	cfg := service.Config{ID: "c-1", Logger: slog.New(slog.DiscardHandler), TickInterval: 20 * time.Millisecond}
 	for _, c := range change {
 		c(&cfg)
 	}
 	t.Hook(&cfg)
-	ports := t.Ports(service.Ports{Store: w.store, Streams: w.streams, Mutex: new(memstore.Mutex)})
+	ports.Mutex = new(memstore.Mutex)
+	ports = t.Ports(ports)
 	if w.c, err = service.New(cfg, ports); err != nil {
 		tb.Fatal(err)
 	}
-	t.Watch(World{Coordinator: w.c, Store: ports.Store, Streams: w.streams, Retention: time.Minute, Loop: true})
+	t.Watch(World{Coordinator: w.c, Store: ports.Store, Streams: ports.Inspector, Retention: time.Minute, Loop: true})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.c.Run(ctx) })
