@@ -101,6 +101,13 @@ func TestDocumentedRules(t *testing.T) {
 	if _, err := streams.Inspect(t.Context(), []string{routing.StreamKey("porttest-inspect", 0)}, 10); err != nil {
 		t.Errorf("inspect: %v", err)
 	}
+	keys := []string{routing.StreamKey("porttest-inspect", 0)}
+	if states, err := streams.InspectShards(t.Context(), port.ShardQuery{Keys: keys, Group: "g", Memory: true}); err != nil || states[0].Err != nil || states[0].MemoryBytes <= 0 {
+		t.Errorf("inspect shards: %+v, %v", states, err)
+	}
+	if _, err := streams.ReadEntries(t.Context(), []port.EntryRange{{Key: keys[0], Backward: true, Count: 1}}); err != nil {
+		t.Errorf("read entries: %v", err)
+	}
 	if _, _, err := streams.Entry(t.Context(), routing.StreamKey("porttest-inspect", 0), "1-1"); err != nil {
 		t.Errorf("entry: %v", err)
 	}
