@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/internal/scenario"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
@@ -18,10 +19,11 @@ type world struct {
 	state State
 	now   time.Time
 	in    Input
+	rules rules.Set
 }
 
-func newWorld() *world {
-	return &world{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+func newWorld(off rules.Set) *world {
+	return &world{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rules: off}
 }
 
 func (w *world) do(t *testing.T, c scenario.Cmd) string {
@@ -121,7 +123,7 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 	case "blocked":
 		return w.blocked(t, c)
 	case "next":
-		w.in = Input{Look: c.Has("look")}
+		w.in = Input{Look: c.Has("look"), Rules: w.rules}
 		if c.Has("routes-over") {
 			w.in.RoutesOver = w.state.Switched
 		}
@@ -138,7 +140,7 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 func (w *world) apply(t *testing.T, cmd Command) string {
 	t.Helper()
 	before := encode(t, w.state)
-	next, r, events, err := Apply(w.state, Input{Now: w.now}, cmd)
+	next, r, events, err := Apply(w.state, Input{Now: w.now, Rules: w.rules}, cmd)
 	if encode(t, w.state) != before {
 		t.Error("Apply changed the state that it was given")
 	}
@@ -280,7 +282,7 @@ func (w *world) blocked(t *testing.T, c scenario.Cmd) string {
 		}
 		sh.Cursors = append(sh.Cursors, cursor)
 	}
-	in := Input{}
+	in := Input{Rules: w.rules}
 	if c.Has("routes-over") {
 		in.RoutesOver = w.state.Switched
 	}
@@ -339,6 +341,39 @@ func (w *world) show() string {
 
 func TestScenarios(t *testing.T) {
 	scenario.Files(t, "testdata/*.txt", func(t *testing.T, path string) {
-		scenario.Run(t, path, newWorld().do)
+		scenario.Run(t, path, newWorld(0).do)
 	})
+}
+
+// TestEveryRuleIsNeeded switches each rule off and demands that the story of the rule
+// comes out differently.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	for _, tc := range []struct {
+		rule rules.Rule
+		name string
+		file string
+	}{
+		{rules.ShardsBeforeRoutes, "shards come before routes", "scale_out"},
+		{rules.VersionWithCount, "the version changes with the count", "scale_in"},
+		{rules.NewShardsFromStart, "groups begin at the first record of new shards", "rollback"},
+		{rules.RemovedShardsAreRead, "removed shards are read", "scale_in"},
+		{rules.RoutesRunOut, "routes are waited for", "scale_in"},
+		{rules.GroupsAreOnShards, "a group that is missing is waited for", "scale_in"},
+		{rules.DrainByCursor, "a drain goes by the cursor", "scale_in"},
+		{rules.RetireProvesAgain, "a shard is looked at again when it is removed", "scale_in"},
+		{rules.RetireKnowsStream, "only the proven stream is removed", "scale_in"},
+		{rules.ProvisionRenews, "shards that are wanted again are marked", "rollback"},
+		{rules.RollbackProvisions, "a rollback creates what it goes back to", "rollback"},
+		{rules.StraysAreFound, "shards that came late are looked for", "strays_while_draining"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := "testdata/" + tc.file + ".txt"
+			if d := scenario.Outcome(t, path, newWorld(0).do); len(d) > 0 {
+				t.Fatalf("the story does not hold with all rules on: %v", d)
+			}
+			if d := scenario.Outcome(t, path, newWorld(rules.Without(tc.rule)).do); len(d) == 0 {
+				t.Fatalf("%s comes out the same without the rule", path)
+			}
+		})
+	}
 }

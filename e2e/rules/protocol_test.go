@@ -29,7 +29,7 @@ func TestTheProtocolPageNamesEveryMutant(t *testing.T) {
 			t.Errorf("docs/protocol.md does not name the mutant %q", name[1])
 		}
 	}
-	for _, story := range regexp.MustCompile("`(group|engine): ([a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
+	for _, story := range regexp.MustCompile("`(group|engine|stream): ([a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
 		if _, err := os.Stat(filepath.Join(root, "core", story[1], "testdata", story[2]+".txt")); err != nil {
 			t.Errorf("docs/protocol.md names a story that is not there: %v", err)
 		}
