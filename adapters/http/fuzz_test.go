@@ -23,8 +23,9 @@ func reckless(t *testing.T, h http.Handler, method, path, authorization, body st
 // nothing breaks.
 func FuzzAuthorization(f *testing.F) {
 	h := newAPI(f, &fake{}, func(c *Config) { c.Access.Tokens.Secret = "s3cret" })
-	bearer, _ := loginAs(f, h, "reader")
-	genuine := map[string]bool{bearer: true}
+	// The same one in every process that takes part.
+	genuine := token{"reader", []Role{RoleRead}, time.Unix(1<<40, 0)}.sign([]byte("s3cret"))
+	bearer := "Bearer " + genuine
 	for _, seed := range []string{
 		"", "Basic", "Basic ", as("reader"), as("admin"), basic("reader", ""), basic("", ""), basic("a:b", "c"), basic("reader\x00", "reads"), "Basic !!!", "Basic cmVhZGVy",
 		"basic  " + as("reader")[len("Basic "):], bearer, "bearer " + bearer[len("Bearer "):], bearer + "x", "Bearer", "Bearer .", "Bearer a.b", "Bearer " + strings.Repeat("A", 5000), "Digest username=admin",
@@ -40,7 +41,7 @@ func FuzzAuthorization(f *testing.F) {
 			scheme, rest, _ := strings.Cut(header, " ")
 			user, password, basic := (&http.Request{Header: http.Header{"Authorization": {header}}}).BasicAuth()
 			known := basic && h.api.access.Load().check(user, password) != nil
-			if !known && !(strings.EqualFold(scheme, "Bearer") && genuine["Bearer "+strings.TrimSpace(rest)]) {
+			if !known && !(strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(rest) == genuine) {
 				t.Errorf("%q was let in: %s", header, w.Body)
 			}
 		default:
