@@ -66,6 +66,7 @@ e2e: ## run only the suites on real processes, afresh (LONG=1 for the long forms
 	cd e2e && go test -race -count=1 -timeout $(E2E_TIMEOUT) ./...
 	$(MAKE) --no-print-directory dataplane
 	$(MAKE) --no-print-directory controlplane
+	$(MAKE) --no-print-directory reshard
 
 # The short form runs many scenarios side by side, since they wait most of the
 # time; the long one takes its bounds as they are and runs one at a time. Without
@@ -106,6 +107,14 @@ chaos: ## kill, freeze and cut off coordinators, members and masters for 5 minut
 soak: ## load a coordinator as much as it can bear for 10 minutes and look at its memory (MINUTES)
 	scripts/test-setup.sh
 	RSC_CONTROLPLANE=long; export RSC_CONTROLPLANE; $(CONTROLPLANE) -run '^TestSoak$$' ./controlplane | $(VERDICTS)
+
+# Changes of the shard count, in the same two forms as the data plane's scenarios.
+RESHARD = cd e2e && RSC_RESHARD=$(if $(LONG),long,short) go test -count=1 -v -timeout $(if $(LONG),2h,20m) -parallel $(if $(LONG),1,6)
+
+.PHONY: reshard
+reshard: ## change the shard count under load, out, in, to zero and back, with kill -9 in each state and an account of every record (LONG=1)
+	scripts/test-setup.sh
+	$(RESHARD) ./reshard | $(VERDICTS)
 
 .PHONY: smoke
 smoke: ## play the stack of docker-compose.yaml as processes, ask Prometheus for all that the dashboards show, account for every record
