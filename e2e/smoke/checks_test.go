@@ -10,18 +10,24 @@ import (
 	"time"
 )
 
-// A range that holds the whole run: what happened in it is in every rate.
-const wholeRun = "10m"
+const (
+	// wholeRun is a range that holds all of it: what happened is in every rate.
+	wholeRun = "10m"
+	// scraped is how many targets there are: the coordinators, and Prometheus itself.
+	scraped = 3
+	// someRecords is what the producer publishes in 2 s.
+	someRecords = 200
+)
 
 // checkTargets waits until everything that is scraped is up.
-func (p *prometheus) checkTargets(tb testing.TB, want int) {
+func (p *prometheus) checkTargets(tb testing.TB) {
 	tb.Helper()
 	var all []scrapeTarget
 	defer func() { tb.Logf("targets: %d, up: %d", len(all), countUp(all)) }()
-	eventually(tb, patience, "all targets are up", func() bool {
+	eventually(tb, "all targets are up", func() bool {
 		var err error
 		all, err = p.targets()
-		return err == nil && len(all) == want && countUp(all) == want
+		return err == nil && len(all) == scraped && countUp(all) == scraped
 	})
 }
 
@@ -40,7 +46,7 @@ func countUp(all []scrapeTarget) int {
 func (p *prometheus) checkRules(tb testing.TB, may ...string) {
 	tb.Helper()
 	var list []ruleState
-	eventually(tb, patience, "all rules have been evaluated", func() bool {
+	eventually(tb, "all rules have been evaluated", func() bool {
 		var err error
 		list, err = p.rules()
 		return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(r ruleState) bool { return r.Health == "unknown" })
@@ -127,26 +133,26 @@ func (p *prometheus) withoutData(tb testing.TB, all []expression, values map[str
 
 // checkFlow waits until more records are written, and all of those that were there
 // by now have been handed out.
-func (p *prometheus) checkFlow(tb testing.TB, stream, group string, more float64) {
+func (p *prometheus) checkFlow(tb testing.TB) {
 	tb.Helper()
 	where := fmt.Sprintf("{stream=%q,group=%q}", stream, group)
 	written := "sum(max by (shard) (redis_stream_coord_shard_entries_added_total" + where + "))"
 	before := math.NaN()
-	eventually(tb, patience, "Prometheus knows how many records were written", func() bool {
+	eventually(tb, "Prometheus knows how many records were written", func() bool {
 		before = p.number(written)
 		return !math.IsNaN(before)
 	})
-	eventually(tb, patience, "records are written", func() bool { return p.number(written) >= before+more })
-	eventually(tb, patience, "records are handed out and acknowledged", func() bool {
+	eventually(tb, "records are written", func() bool { return p.number(written) >= before+someRecords })
+	eventually(tb, "records are handed out and acknowledged", func() bool {
 		lag, pending := p.number("max(redis_stream_coord_group_lag"+where+")"), p.number("max(redis_stream_coord_group_pending"+where+")")
-		return lag+pending <= more
+		return lag+pending <= someRecords
 	})
 	tb.Logf("records flow: %.0f written so far, lag %.0f, pending %.0f", p.number(written),
 		p.number("max(redis_stream_coord_group_lag"+where+")"), p.number("max(redis_stream_coord_group_pending"+where+")"))
 }
 
 // owners returns how many shards each member may read, as the coordinators say.
-func (p *prometheus) owners(stream, group string) map[string]float64 {
+func (p *prometheus) owners() map[string]float64 {
 	r, err := p.now(fmt.Sprintf("max by (member) (redis_stream_coord_member_granted_shards{stream=%q,group=%q} > 0)", stream, group))
 	if err != nil {
 		return nil
@@ -159,11 +165,11 @@ func (p *prometheus) owners(stream, group string) map[string]float64 {
 }
 
 // checkOwners waits until exactly these members read all shards between them.
-func (p *prometheus) checkOwners(tb testing.TB, stream, group string, shards float64, members ...string) {
+func (p *prometheus) checkOwners(tb testing.TB, members ...string) {
 	tb.Helper()
 	slices.Sort(members)
-	eventually(tb, patience, fmt.Sprintf("%s read %.0f shards", strings.Join(members, " and "), shards), func() bool {
-		owners, sum := p.owners(stream, group), 0.0
+	eventually(tb, fmt.Sprintf("%s read %d shards", strings.Join(members, " and "), shards), func() bool {
+		owners, sum := p.owners(), 0.0
 		for _, n := range owners {
 			sum += n
 		}
@@ -174,7 +180,7 @@ func (p *prometheus) checkOwners(tb testing.TB, stream, group string, shards flo
 // checkTargetDown waits until Prometheus has noticed that a coordinator is gone.
 func (p *prometheus) checkTargetDown(tb testing.TB, name string) {
 	tb.Helper()
-	eventually(tb, patience, name+" is seen to be down", func() bool {
+	eventually(tb, name+" is seen to be down", func() bool {
 		r, err := p.now(`redis_stream_coord_up{coordinator="` + name + `"}`)
 		return err == nil && len(r.Result) == 0
 	})

@@ -125,6 +125,7 @@ func followsSchema(content []byte) error {
 	known.RegisterPanelcfgVariant(stat.VariantConfig())
 	known.RegisterPanelcfgVariant(table.VariantConfig())
 	known.RegisterDataqueryVariant(query.VariantConfig())
+	//nolint:staticcheck // there is a newer model; files of this one are what every Grafana takes
 	var d sdk.Dashboard
 	if err := d.UnmarshalJSONStrict(content); err != nil {
 		var list cog.BuildErrors // an empty list is no error, and yet not nil

@@ -75,13 +75,16 @@ func need(t *testing.T, programs ...string) {
 	}
 }
 
+// patience bounds the waits of these suites: a lease, a scrape and a slow machine.
+const patience = 90 * time.Second
+
 // eventually waits until a condition holds.
-func eventually(tb testing.TB, within time.Duration, what string, holds func() bool) {
+func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
 	const pause = 200 * time.Millisecond
-	for deadline := time.Now().Add(within); !holds(); time.Sleep(pause) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("not within %s: %s", within, what)
+			tb.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }

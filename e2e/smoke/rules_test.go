@@ -76,10 +76,10 @@ func TestEveryAlertHasWhatSomebodyAtNightNeeds(t *testing.T) {
 				t.Errorf("%s: its entry in %s lacks %s", r.Alert, runbookPage, part)
 			}
 		}
-		if row := fmt.Sprintf("| %s | ", r.Alert); !strings.Contains(operations, row) {
-			t.Errorf("%s: is not in the table of %s", r.Alert, operationsPage)
-		} else if line := operations[strings.Index(operations, row):]; !strings.HasSuffix(line[:strings.Index(line, "\n")], "| "+r.Labels["severity"]+" |") {
-			t.Errorf("%s: %s gives another severity than %s", r.Alert, operationsPage, r.Labels["severity"])
+		_, row, listed := strings.Cut(operations, "\n| "+r.Alert+" | ")
+		row, _, _ = strings.Cut(row, "\n")
+		if !listed || !strings.HasSuffix(row, "| "+r.Labels["severity"]+" |") {
+			t.Errorf("%s: the table of %s has %q, and not its severity %s", r.Alert, operationsPage, row, r.Labels["severity"])
 		}
 	}
 	for _, heading := range regexp.MustCompile(`(?m)^## (RSC\w+)$`).FindAllStringSubmatch(runbook, -1) {

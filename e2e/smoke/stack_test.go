@@ -17,9 +17,6 @@ import (
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
-// patience bounds the waits of these suites: a lease, a scrape and a slow machine.
-const patience = 90 * time.Second
-
 // stack are the services of docker-compose.yaml as processes. Where the file names
 // a service with its port, an address of 127.0.0.1 takes its place; commands and
 // settings stay as they are.
@@ -136,7 +133,7 @@ func (s *stack) scrapeConfig() string {
 func (s *stack) await(name string, there func() bool) {
 	s.tb.Helper()
 	s.start(name)
-	eventually(s.tb, patience, name+" answers", func() bool {
+	eventually(s.tb, name+" answers", func() bool {
 		if !s.running[name].Runs() {
 			s.tb.Fatalf("%s has ended:\n%s", name, s.running[name].Log())
 		}
