@@ -28,6 +28,9 @@ import (
 // patience bounds the waits of these tests; nothing waits that long.
 const patience = 60 * time.Second
 
+// slow are timings by which nothing ends while a test runs, on the slowest machine.
+var slow = protocol.Timings{HeartbeatInterval: time.Second, Lease: 10 * time.Minute, RebalanceTimeout: 10 * time.Minute}
+
 // world is a coordinator that is measured, with members, and the streams that it thinks
 // of.
 type world struct {
@@ -54,7 +57,7 @@ func newWorldOn(tb testing.TB, ports service.Ports, change ...func(*service.Conf
 		tb.Fatal(err)
 	}
 	w := &world{Telemetry: t}
-	cfg := service.Config{ID: "c-1", Logger: slog.New(slog.DiscardHandler), TickInterval: 20 * time.Millisecond}
+	cfg := service.Config{ID: "c-1", Timings: slow, Logger: slog.New(slog.DiscardHandler), TickInterval: 20 * time.Millisecond}
 	for _, c := range change {
 		c(&cfg)
 	}
