@@ -26,8 +26,9 @@ type known struct {
 	told    time.Duration
 }
 
-// remember notes what a stream's record says; nil for one that does not exist.
-func (c *Coordinator) remember(prefix string, s *stream.State) {
+// remember notes what a stream's record says, as an instance of the store has it; nil for
+// one that does not exist.
+func (c *Coordinator) remember(prefix string, s *stream.State, instance string) {
 	now := c.ports.Clock.Mono()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,6 +45,7 @@ func (c *Coordinator) remember(prefix string, s *stream.State) {
 	if s.Removed().Len() == 0 {
 		k.blocked = 0
 	}
+	k.clock.Loaded(instance)
 	k.clock.RoutesOver(now, s)
 }
 

@@ -29,14 +29,14 @@ func (c *Coordinator) loadStream(ctx context.Context, prefix string) (stream.Sta
 	}
 	c.health.storeUp(c.cfg.Logger)
 	if rec.Version.Revision == 0 {
-		c.remember(prefix, nil)
+		c.remember(prefix, nil, "")
 		return stream.State{}, rec.Version, nil
 	}
 	s, err := stream.Decode(rec.Body)
 	if err != nil {
 		return stream.State{}, port.Version{}, fmt.Errorf("load stream %s: %w", prefix, err)
 	}
-	c.remember(prefix, &s)
+	c.remember(prefix, &s, rec.Version.Instance)
 	return s, rec.Version, nil
 }
 
@@ -78,7 +78,7 @@ func (c *Coordinator) changeStream(ctx context.Context, prefix string, cmds ...s
 		failed = c.saveStream(ctx, prefix, port.StreamSave{Expected: at, Nonce: tried, Body: body})
 		switch err := failed; {
 		case err == nil:
-			c.remember(prefix, &next)
+			c.remember(prefix, &next, at.Instance)
 			c.publishStream(prefix, events)
 			return next, nil
 		case errors.Is(err, port.ErrTooLarge):
@@ -345,7 +345,7 @@ func (c *Coordinator) dropStream(ctx context.Context, prefix string, at port.Ver
 	defer done()
 	err := c.ports.Store.DeleteStream(ctx, prefix, at)
 	if err == nil || errors.Is(err, port.ErrConflict) {
-		c.remember(prefix, nil)
+		c.remember(prefix, nil, "")
 		return nil
 	}
 	return c.storeError(ctx, "delete stream "+prefix, err)

@@ -104,14 +104,16 @@ func (c *coordinator) outside(do func() error, then func(error)) {
 func (c *coordinator) loadStream(then func(s stream.State, at int64, err error)) {
 	var s stream.State
 	var at int64
+	var instance string
 	c.outside(func() error {
 		if c.w.store.away() {
 			return errAway
 		}
-		s, at = c.w.store.stream, c.w.store.streamRevision
+		s, at, instance = c.w.store.stream, c.w.store.streamRevision, c.w.store.instanceName()
 		return nil
 	}, func(err error) {
 		if err == nil {
+			c.clock.Loaded(instance)
 			c.clock.RoutesOver(c.mono(), &s)
 		}
 		then(s, at, err)

@@ -32,3 +32,19 @@ func TestRoutesRunOut(t *testing.T) {
 		t.Errorf("without a lease nobody waits, got %d", got)
 	}
 }
+
+// Another instance of the store may have lost the switch to routes that are in use.
+func TestRoutesAreWaitedForAfterAFailover(t *testing.T) {
+	var c Clock
+	s := State{Switched: 7, RoutingLease: 10 * time.Second}
+	over := func(at time.Duration, instance string) int64 {
+		c.Loaded(instance)
+		return c.RoutesOver(at, &s)
+	}
+	if over(0, "one") != 0 || over(11*time.Second, "one") != 7 || over(12*time.Second, "one") != 7 {
+		t.Error("the lease is not over where nothing was lost")
+	}
+	if over(13*time.Second, "two") != 0 || over(20*time.Second, "two") != 0 || over(24*time.Second, "two") != 7 {
+		t.Error("another instance does not have routes waited for anew")
+	}
+}

@@ -124,8 +124,18 @@ func (s *State) Prove(in Input, shards []Shard) Prove {
 // Clock is what one coordinator knows by its own clock of the routes that producers may
 // still use. The zero value knows nothing.
 type Clock struct {
+	instance string
 	switched int64
 	since    time.Duration
+}
+
+// Loaded notes which instance of the store the record was loaded from. Another one may
+// have lost the last writes, and with them routes that producers were told: it is waited
+// for them anew.
+func (c *Clock) Loaded(instance string) {
+	if c.instance != instance {
+		*c = Clock{instance: instance}
+	}
 }
 
 // RoutesOver returns the switch since which the longest routing lease has passed on
