@@ -16,7 +16,7 @@ type Counts struct {
 	Fences, LeasesEnded, LegacyStarts, LegacyFences, Unheard   int
 	Lost, Repeated, Cuts, Crashes, Leaves, Pauses, Twins       int
 	CoordPauses, CoordCrashes, Outages, Failovers, LostReplies int
-	Retries, Retimes, GroupsCreated, GroupsDeleted             int
+	Retries, Retimes, Drains, GroupsCreated, GroupsDeleted     int
 	Written, Refused, Handled, Scales, Rollbacks, StreamSaves  int
 	ShardsRetired, Strays, GivenUp, Ignored, Rewinds           int
 	Deletions, Destroyed, Blocked, Signals                     int
@@ -61,7 +61,7 @@ func (c *Counts) fields() []struct {
 		{"leaves", &c.Leaves}, {"pauses", &c.Pauses}, {"twins", &c.Twins},
 		{"coordinator_pauses", &c.CoordPauses}, {"coordinator_crashes", &c.CoordCrashes},
 		{"outages", &c.Outages}, {"failovers", &c.Failovers}, {"replies_lost", &c.LostReplies}, {"retries", &c.Retries},
-		{"retimes", &c.Retimes}, {"groups_created", &c.GroupsCreated}, {"groups_deleted", &c.GroupsDeleted},
+		{"retimes", &c.Retimes}, {"drains", &c.Drains}, {"groups_created", &c.GroupsCreated}, {"groups_deleted", &c.GroupsDeleted},
 		{"records_written", &c.Written}, {"records_refused", &c.Refused}, {"records_handled", &c.Handled},
 		{"scales", &c.Scales}, {"rollbacks", &c.Rollbacks}, {"stream_saves", &c.StreamSaves}, {"shards_retired", &c.ShardsRetired},
 		{"strays", &c.Strays}, {"given_up", &c.GivenUp}, {"ignored", &c.Ignored}, {"rewinds", &c.Rewinds},

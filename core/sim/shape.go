@@ -54,6 +54,8 @@ type Shape struct {
 	LoseStamps float64
 	// Retime is the chance per second that the lease time is changed.
 	Retime float64
+	// Drain is the chance per second that a member is taken out of work, or put back.
+	Drain float64
 	// Recreate is the chance per second that the group is deleted by force, with
 	// members in it, and created again at once.
 	Recreate float64
@@ -137,11 +139,12 @@ var Shapes = []Shape{
 		Name: "liveloss", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
 		Lose: 0.1, Repeat: 0.2, Middle: 0.2, Crash: 0.05, Pause: 0.04, Drift: 0.04, Away: 0.03, LoseStamps: 0.05, Failover: 0.02,
 	},
-	// The lease time is lowered and raised while members come and go.
+	// The lease time is lowered and raised, and members are drained, while others come
+	// and go.
 	{
 		Name: "retime", Coordinators: 2, Members: 3, Shards: 4, Tick: 300 * time.Millisecond, Faulty: 90 * time.Second,
 		Lose: 0.2, Repeat: 0.1, Middle: 0.3, Cut: 0.06, Crash: 0.05, Leave: 0.04, Pause: 0.06, Drift: 0.03,
-		CoordCrash: 0.01, Retime: 0.2,
+		CoordCrash: 0.01, Retime: 0.2, Drain: 0.2,
 	},
 	// The group is deleted under its members and created again.
 	{
@@ -152,7 +155,7 @@ var Shapes = []Shape{
 	// The shard count changes under traffic, and nothing else goes wrong for long.
 	{
 		Name: "reshard", Coordinators: 2, Groups: 2, Members: 2, Shards: 4, Tick: 500 * time.Millisecond, Faulty: 70 * time.Second,
-		Lose: 0.05, Repeat: 0.1, Middle: 0.1, Late: 0.01, Crash: 0.02, Pause: 0.02, Drift: 0.04, CoordPause: 0.02, CoordCrash: 0.02, LostReply: 0.02,
+		Lose: 0.05, Repeat: 0.1, Middle: 0.1, Late: 0.01, Crash: 0.02, Pause: 0.02, Drift: 0.04, CoordPause: 0.02, CoordCrash: 0.02, LostReply: 0.02, Failover: 0.02,
 		Producers: 2, RoutingLease: 12 * time.Second, LateWrite: 0.02, Deaf: 0.03,
 		Scale: 0.1, Rollback: 0.05, Strangers: 0.02, Ignore: 0.1, Delete: 0.05, Rewind: 0.02, Destroy: 0.02,
 	},
@@ -196,6 +199,9 @@ func (s Shape) drawn(rng *rand.Rand) Shape {
 		&s.CoordPause, &s.CoordCrash, &s.LostReply, &s.Away, &s.Failover, &s.LoseStamps, &s.Retime, &s.Recreate,
 	} {
 		s.scaled(rng, rate)
+	}
+	if s.Drain > 0 {
+		s.scaled(rng, &s.Drain)
 	}
 	if s.Producers > 0 {
 		for _, rate := range []*float64{

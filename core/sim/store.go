@@ -184,7 +184,7 @@ func (s *store) failover() {
 		}
 	}
 	which := s.w.rng.IntN(5)
-	if old.streamRevision > 0 && which == 4 {
+	if old.streamRevision > 0 && (which == 4 || s.w.streams != nil && s.w.rng.IntN(2) == 0) {
 		s.stream, s.streamRevision = old.stream, old.streamRevision
 	}
 	for i, g := range s.groups {
@@ -199,6 +199,9 @@ func (s *store) failover() {
 	s.w.logf("failover to instance %d, the last %s are lost (%d), revision %d", s.instance, lag.Truncate(time.Millisecond), which, s.groups[0].revision)
 	s.past = s.past[:0]
 	s.remember()
+	if s.w.streams != nil {
+		s.w.streams.books.last = s.stream
+	}
 }
 
 // loseStamps lets some stamps vanish, without another instance.
@@ -213,6 +216,40 @@ func (s *store) loseStamps() {
 
 // retime lets an operator change the lease time.
 func (s *store) retime() {
+	s.operate(func(g *group.State) group.Command {
+		t := g.Timings
+		t.Lease = time.Duration(3+s.w.rng.IntN(7)) * time.Second
+		s.w.logf("the lease time is to be %s", t.Lease)
+		return group.Retime{Timings: t}
+	}, &s.w.counts.Retimes)
+}
+
+// drain lets an operator take a member out of work, or put it back.
+func (s *store) drain() {
+	s.operate(func(g *group.State) group.Command {
+		if len(g.Lives) == 0 {
+			return group.Batch{}
+		}
+		l := &g.Lives[s.w.rng.IntN(len(g.Lives))]
+		s.w.logf("an operator drains %s, undo %v", l.Member, l.Draining)
+		return group.Drain{Member: l.Member, Undo: l.Draining}
+	}, &s.w.counts.Drains)
+}
+
+// endDrains puts everybody back to work.
+func (s *store) endDrains() {
+	s.operate(func(g *group.State) group.Command {
+		var all group.Batch
+		for i := range g.Lives {
+			all = append(all, group.Drain{Member: g.Lives[i].Member, Undo: true})
+		}
+		return all
+	}, nil)
+}
+
+// operate applies an operator's command to the first group, past the coordinators, and
+// counts it if it changed anything.
+func (s *store) operate(command func(*group.State) group.Command, count *int) {
 	name := s.w.groups[0]
 	record := s.group(name)
 	if record.revision == 0 {
@@ -223,18 +260,17 @@ func (s *store) retime() {
 		s.w.violate("the state cannot be read: %v", err)
 		return
 	}
-	t := g.Timings
-	t.Lease = time.Duration(3+s.w.rng.IntN(7)) * time.Second
-	next, r, _, err := group.Apply(g, group.Input{Now: wallStart.Add(s.w.now), ID: s.w.id("t"), Rules: s.w.rules}, group.Retime{Timings: t})
+	next, r, _, err := group.Apply(g, group.Input{Now: wallStart.Add(s.w.now), ID: s.w.id("t"), Rules: s.w.rules}, command(&g))
 	if err != nil {
-		s.w.violate("the timings cannot be changed: %v", err)
+		s.w.violate("an operator's command cannot be applied: %v", err)
 		return
 	}
 	if !r.Changed {
 		return
 	}
-	s.w.counts.Retimes++
-	s.w.logf("the lease time is now %s", t.Lease)
+	if count != nil {
+		*count++
+	}
 	nonce := s.w.id("t")
 	next.Saving(group.Save{Revision: record.revision + 1, Nonce: nonce}, s.instanceName())
 	body, err := group.Encode(&next)
@@ -242,7 +278,7 @@ func (s *store) retime() {
 		s.w.violate("the state cannot be written: %v", err)
 		return
 	}
-	s.w.counts.Saves-- // It is counted as a change of timings.
+	s.w.counts.Saves-- // It is counted as an operator's command.
 	s.written(name, record, nonce, body)
 }
 
@@ -358,12 +394,20 @@ func (s *store) drop(name string, at engine.Version) (dropped bool, err error) {
 	return true, nil
 }
 
-// saveStream saves the stream's record, if it is still at a revision.
-func (s *store) saveStream(by string, at int64, next stream.State) (conflict bool, err error) {
+// streamVersion names one state of the stream's record.
+type streamVersion struct {
+	instance string
+	revision int64
+}
+
+func (s *store) streamVersion() streamVersion { return streamVersion{s.instanceName(), s.streamRevision} }
+
+// saveStream saves the stream's record, if it is still at a version.
+func (s *store) saveStream(by string, at streamVersion, next stream.State) (conflict bool, err error) {
 	switch {
 	case s.away():
 		return false, errAway
-	case at != s.streamRevision:
+	case at != s.streamVersion():
 		return true, nil
 	}
 	s.stream = next

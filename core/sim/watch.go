@@ -124,7 +124,7 @@ func (x *groupWatch) balanced(w *world, s *group.State) {
 	load := map[int32]int{}
 	members := 0
 	for i := range s.Lives {
-		if s.Lives[i].State == group.Active {
+		if l := &s.Lives[i]; l.State == group.Active && !l.Draining {
 			load[int32(i)] = 0
 			members++
 		}

@@ -151,6 +151,7 @@ func (w *world) run() {
 	w.after(faultRound, w.faults)
 	w.after(w.shape.Faulty, func() {
 		w.calm = true
+		w.store.endDrains()
 		w.logf("the faults are over")
 		w.mend()
 	})
@@ -240,6 +241,9 @@ func (w *world) faults() {
 	}
 	if w.perSecond(s.Retime) {
 		w.store.retime()
+	}
+	if s.Drain > 0 && w.perSecond(s.Drain) {
+		w.store.drain()
 	}
 	if w.perSecond(s.LoseStamps) {
 		w.store.loseStamps()
