@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,4 +210,42 @@ func TestAccessHidesSecrets(t *testing.T) {
 			t.Errorf("%s shows %s", verb, text)
 		}
 	}
+}
+
+// Users are replaced while requests come: each request sees the old ones or the new ones.
+func TestAccessIsReplacedUnderLoad(t *testing.T) {
+	h := newAPI(t, &fake{})
+	one := Access{Users: testUsers, Tokens: Tokens{Secret: "s"}}
+	two := Access{Users: testUsers[:1], Tokens: Tokens{Secret: "s"}}
+	if err := h.SetAccess(one); err != nil {
+		t.Fatal(err)
+	}
+	bearer, _ := loginAs(t, h, "admin")
+	var asking sync.WaitGroup
+	stop := make(chan struct{})
+	for _, header := range []string{as("reader"), as("admin"), bearer} {
+		asking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				status, body := sessionOf(t, h, header)
+				if status != 200 && (status != 401 || header == as("reader")) {
+					t.Errorf("%d %s", status, body)
+					return
+				}
+			}
+		})
+	}
+	for range 200 {
+		for _, access := range []Access{two, one} {
+			if err := h.SetAccess(access); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(stop)
+	asking.Wait()
 }
