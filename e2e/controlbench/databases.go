@@ -110,6 +110,7 @@ func openStores(ctx context.Context, b *bench) (_ stage, err error) {
 	for _, name := range b.stores {
 		p := plan{redis: b.redis.addr, http: true, timings: patient}
 		if name != onRedis {
+			//nolint:contextcheck // a server is ended by close, after what uses it
 			if p.database, err = s.database(name); err != nil {
 				return nil, err
 			}

@@ -18,6 +18,7 @@ type demoFlags struct {
 	seconds, rate string
 	redis         string
 	embedded      bool
+	store         string
 }
 
 func newDemo(a App) *cobra.Command {
@@ -44,6 +45,7 @@ func newDemo(a App) *cobra.Command {
 	f.StringVar(&flags.seconds, "seconds", a.getenv("DEMO_SECONDS", strconv.Itoa(demo.DefaultSeconds)), "how long records flow, at least; also DEMO_SECONDS")
 	f.StringVar(&flags.rate, "rate", a.getenv("DEMO_RATE", strconv.Itoa(demo.DefaultRate)), "records a second; also DEMO_RATE")
 	f.StringVar(&flags.redis, "redis", "", "Redis to use, such as redis://127.0.0.1:6379; also REDIS_URL")
+	f.StringVar(&flags.store, "store", "", "where the metadata is kept: redis, which is the default, or sqlite, a file made for the demo")
 	f.BoolVar(&flags.embedded, "embedded", false, "use the Redis inside this process even if there is another")
 	return c
 }
@@ -61,9 +63,12 @@ func (a App) runDemo(ctx context.Context, flags *demoFlags) error {
 	if url == "" && !flags.embedded {
 		url = a.getenv("REDIS_URL", "")
 	}
+	if flags.store != "" && flags.store != "redis" && flags.store != "sqlite" {
+		return usagef("--store is %q, must be redis or sqlite", flags.store)
+	}
 	a.quiet()
 	result, err := demo.Run(ctx, demo.Options{
-		Seconds: seconds, Rate: rate, RedisURL: url, Embedded: flags.embedded, Out: a.Stdout, Size: terminalSize(a.Stdout),
+		Seconds: seconds, Rate: rate, RedisURL: url, Embedded: flags.embedded, SQLite: flags.store == "sqlite", Out: a.Stdout, Size: terminalSize(a.Stdout),
 	})
 	switch {
 	case err != nil:

@@ -20,6 +20,7 @@ func TestDemoCommand(t *testing.T) {
 		{"out of bounds", []string{"DEMO_SECONDS=100000"}, []string{"demo"}, 2, "", "rsc demo: seconds: is 100000, must be between 1 and 600"},
 		{"the flag wins", []string{"DEMO_SECONDS=100000"}, []string{"demo", "--seconds", "5", "--rate", "1"}, 2, "", "rsc demo: rate: is 1 records a second"},
 		{"two kinds of Redis", nil, []string{"demo", "--redis", "redis://127.0.0.1:1", "--embedded"}, 2, "", "rsc demo: embedded: a Redis URL is given too"},
+		{"no store", nil, []string{"demo", "--store", "disk"}, 2, "", `rsc demo: --store is "disk", must be redis or sqlite`},
 		// What is wrong is told once, in the last line of the output.
 		{"it fails", []string{"REDIS_URL=nonsense"}, []string{"demo"}, 1, "demo: failed: the Redis URL cannot be read", ""},
 	} {

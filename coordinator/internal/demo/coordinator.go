@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +34,8 @@ type coordinatorOrders struct {
 	RedisURL  string
 	// KeyPrefix begins all its keys.
 	KeyPrefix string
+	// File is the SQLite file of the metadata; empty for the Redis.
+	File string
 }
 
 // config makes the settings of `rsc server` of them.
@@ -52,6 +56,9 @@ func (o *coordinatorOrders) config() config.Config {
 	k.Store.Type, k.Store.KeyPrefix = config.StoreRedis, o.KeyPrefix
 	k.Redis.URL = config.URL(o.RedisURL)
 	k.Streams.ProvisioningEnabled = true
+	if o.File != "" {
+		k.Store.Type, k.SQL.Driver, k.SQL.DSN = config.StoreSQL, "sqlite", config.Secret(o.File)
+	}
 	return cfg
 }
 
@@ -72,6 +79,8 @@ type coordinators struct {
 	all       []coordinator
 	// shared says that they are processes of their own and share one store.
 	shared bool
+	// folder holds the file that they share, if they do.
+	folder string
 	// routingLease is how long a producer may use what they told it.
 	routingLease time.Duration
 
@@ -100,16 +109,16 @@ const (
 // one that is there too. names begins all their keys, log gets their warnings and
 // rebalanced is told when one of them computes who should hold what.
 func newCoordinators(ctx context.Context, o *Options, b *backend, names string, log func(string), rebalanced func(), failed func(error)) (*coordinators, error) {
-	c := &coordinators{passwords: map[string]string{adminUser: rand.Text(), memberUser: rand.Text()}, shared: !b.embedded}
+	c := &coordinators{passwords: map[string]string{adminUser: rand.Text(), memberUser: rand.Text()}, shared: !b.embedded || o.SQLite}
 	c.routingLease = sharedRoutingLease
-	if b.embedded {
+	if !c.shared {
 		c.routingLease = soleRoutingLease
 	}
 	orders := coordinatorOrders{
 		Address: "127.0.0.1:0", Timings: o.Timings, Tick: o.Tick, RoutingLease: c.routingLease,
 		Passwords: c.passwords, RedisURL: b.url, KeyPrefix: names,
 	}
-	if b.embedded {
+	if !c.shared {
 		orders.ID = "coordinator"
 		one, err := newLocalCoordinator(ctx, orders, log, rebalanced, failed)
 		if err != nil {
@@ -117,6 +126,13 @@ func newCoordinators(ctx context.Context, o *Options, b *backend, names string, 
 		}
 		c.all, c.seats = []coordinator{one}, []seat{{name: orders.ID}}
 		return c, nil
+	}
+	if o.SQLite {
+		var err error
+		if c.folder, err = os.MkdirTemp("", "rsc-demo-"); err != nil {
+			return nil, err
+		}
+		orders.File = filepath.Join(c.folder, "rsc.db")
 	}
 	for i := range sharing {
 		orders.ID = fmt.Sprintf("coordinator-%d", i+1)
@@ -164,6 +180,9 @@ func (c *coordinators) close(ctx context.Context) error {
 		closing.Go(func() { errs[i] = one.close(ctx) })
 	}
 	closing.Wait()
+	if c.folder != "" {
+		errs = append(errs, os.RemoveAll(c.folder))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.seats {

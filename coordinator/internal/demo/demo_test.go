@@ -195,6 +195,22 @@ func TestDemoOnTheEmbeddedRedis(t *testing.T) {
 	}
 }
 
+// Coordinators share a file even where Redis is in this process.
+func TestDemoWithSQLite(t *testing.T) {
+	skipQuickRun(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	o := quick()
+	o.Embedded, o.SQLite = true, true
+	result, lines := runGoodDemo(t, o)
+	expectOK(t, result)
+	if !strings.Contains(lines[0], "SQLite") {
+		t.Errorf("the first line does not say where the metadata is: %q", lines[0])
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 func TestDemoOnAServerOfItsOwn(t *testing.T) {
 	redistest.New(t) // skips, or fails in CI, where there is no redis-server
 	result, lines := runGoodDemo(t, quick())

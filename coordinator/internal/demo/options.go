@@ -48,6 +48,9 @@ type Options struct {
 	// Embedded takes the Redis inside this process even where redis-server is
 	// there.
 	Embedded bool
+	// SQLite keeps the metadata in a SQLite file, made for the demo alone, in place of
+	// the Redis of the streams.
+	SQLite bool
 	// Out gets what happens. nil means nowhere.
 	Out io.Writer
 	// Size tells the size of the terminal that Out is, and is asked again and
@@ -105,6 +108,14 @@ func (o *Options) validate() error {
 		bad = append(bad, errors.New("embedded: a Redis URL is given too, use one of them"))
 	}
 	return errors.Join(bad...)
+}
+
+// metadata says where the metadata is: in the file, or as it is said otherwise.
+func (o *Options) metadata(otherwise string) string {
+	if o.SQLite {
+		return "the coordinators keep their metadata in a SQLite file"
+	}
+	return otherwise
 }
 
 // How late things may be noticed on a machine that is busy, beyond what the

@@ -48,7 +48,7 @@ func openBackend(ctx context.Context, o *Options, trouble func(string), failed f
 		reason = "as asked for"
 	}
 	return &backend{
-		about: "an embedded stand-in for Redis (" + reason + "); the coordinator keeps its metadata in memory",
+		about: "an embedded stand-in for Redis (" + reason + "); " + o.metadata("the coordinator keeps its metadata in memory"),
 		url:   "redis://" + mini.Addr(), embedded: true,
 		stop: func(context.Context) error {
 			mini.Close()

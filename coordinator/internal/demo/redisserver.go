@@ -58,7 +58,7 @@ func startServer(ctx context.Context, o *Options, path string, trouble func(stri
 	case line := <-ready:
 		addr, version, _ := strings.Cut(line, " ")
 		return &backend{
-			about: fmt.Sprintf("redis-server %s from PATH, started for this demo on %s; the coordinators keep their metadata there", version, addr),
+			about: fmt.Sprintf("redis-server %s from PATH, started for this demo on %s; %s", version, addr, o.metadata("the coordinators keep their metadata there")),
 			url:   "redis://" + addr,
 			stop:  keeper.release,
 		}, nil
