@@ -94,7 +94,7 @@ type browsing struct {
 
 func (b *browsing) read(ctx context.Context, q *protocol.MessageQuery) (protocol.Messages, error) {
 	out := protocol.Messages{Records: []protocol.MessageRecord{}, Limit: b.limit}
-	at, err := parseCursor(q.Cursor, b.shards)
+	at, err := parseCursor(q.Cursor, b.shards, b.backward)
 	if q.RecordID != "" {
 		at, err = cursor{tail: -1}, nil
 	}
@@ -117,7 +117,7 @@ func (b *browsing) read(ctx context.Context, q *protocol.MessageQuery) (protocol
 		if page, at.after, more, err = b.page(ctx, b.backward, at.after, b.limit); err == nil {
 			out.Records = b.records(page)
 			if more {
-				out.NextCursor = at.after.text(len(b.shards) == 1)
+				out.NextCursor = at.after.text(len(b.shards) == 1, page[len(page)-1])
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,69 @@ func pagesOverShards(t *testing.T) {
 			t.Errorf("limit %d: %d records of one shard, want %d", limit, len(one), records/10)
 		}
 	}
+}
+
+func TestPagesOverManyShards(t *testing.T) { synctest.Test(t, pagesOverManyShards) }
+
+// pagesOverManyShards: the cursor stays short, and nothing is lost or comes twice where
+// many shards have records with the same id.
+func pagesOverManyShards(t *testing.T) {
+	c, redis := onRedis(t)
+	const many = 700
+	if _, err := c.CreateStream(t.Context(), "wide", shards(many)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateGroup(t.Context(), "wide", "billing", byTest); err != nil {
+		t.Fatal(err)
+	}
+	for shard := range many {
+		for _, id := range []string{"5-0", "5-1", fmt.Sprintf("%d-0", 10+shard%3)} {
+			redis.Add(fmt.Sprintf("wide:%d", shard), id, "k", "v")
+		}
+	}
+	for _, direction := range []protocol.Direction{protocol.Forward, protocol.Backward} {
+		seen := map[string]int{}
+		last, q := "", protocol.MessageQuery{All: true, Direction: direction, Limit: 300}
+		for pages := 0; ; pages++ {
+			m, err := c.Messages(t.Context(), "wide", "billing", q)
+			if err != nil || pages > 20 {
+				t.Fatalf("page %d: %v", pages, err)
+			}
+			for _, r := range m.Records {
+				key := fmt.Sprintf("%s@%04d", r.RecordID, r.Shard.ShardIndex)
+				seen[key]++
+				if id := idOf(key); id != last && last != "" && (compareIDs(id, last) < 0) != (direction == protocol.Backward) {
+					t.Fatalf("%s after %s", id, last)
+				}
+				last = idOf(key)
+			}
+			if q.Cursor = m.NextCursor; q.Cursor == "" {
+				break
+			}
+			if len(q.Cursor) > 20_000 {
+				t.Fatalf("a cursor of %d bytes", len(q.Cursor))
+			}
+		}
+		if len(seen) != 3*many {
+			t.Errorf("%s: %d records, want %d", direction, len(seen), 3*many)
+		}
+		for key, n := range seen {
+			if n != 1 {
+				t.Errorf("%s: %s came %d times", direction, key, n)
+			}
+		}
+	}
+}
+
+// compareIDs orders ids whose parts have no leading zeroes.
+func compareIDs(a, b string) int {
+	for i, left := range strings.Split(a, "-") {
+		right := strings.Split(b, "-")[i]
+		if c := cmp.Or(cmp.Compare(len(left), len(right)), cmp.Compare(left, right)); c != 0 {
+			return c
+		}
+	}
+	return 0
 }
 
 func idOf(s string) string { id, _, _ := strings.Cut(s, "@"); return id }
@@ -195,6 +259,8 @@ func messagesRefused(t *testing.T) {
 		"sign":          func(q *protocol.MessageQuery) { q.Cursor = "+1-0" },
 		"many":          func(q *protocol.MessageQuery) { q.Cursor = "all:0=1-0,1" },
 		"many, no id":   func(q *protocol.MessageQuery) { q.Cursor = "all:0=x" },
+		"last":          func(q *protocol.MessageQuery) { q.All, q.Cursor = true, "at:1" },
+		"last, no id":   func(q *protocol.MessageQuery) { q.All, q.Cursor = true, "at:1=x" },
 		"many, shard":   func(q *protocol.MessageQuery) { q.Cursor = "all:99999=1-0" },
 		"tail":          func(q *protocol.MessageQuery) { q.Cursor = "__rsc_tail__:-1" },
 		"an id for all": func(q *protocol.MessageQuery) { q.All, q.Cursor = true, "1-0" },
