@@ -61,7 +61,7 @@ func (e *Engine) wentBackwards(found *group.State, instance string) *group.Corre
 	cmd := group.Correct{Seen: e.seen.epoch, SeenVersion: e.seen.version}
 	switch {
 	case found.Instance != "" && found.Instance != instance && e.cfg.Rules.On(rules.InstanceIsNoticed):
-		cmd.Reason = "another instance of the store answers, which may have lost the last writes"
+		cmd.Reason = group.AnotherInstance
 	case e.seen.save.Revision > 0 && e.seen.created.Equal(found.CreatedAt) && !found.Remembers(e.seen.save) && e.cfg.Rules.On(rules.RingIsCompared):
 		cmd.Reason = "the store has lost writes that this coordinator has seen"
 	default:

@@ -68,6 +68,19 @@ func (c *change) correct(cmd Correct) {
 	c.emit(CorrectionOpened{Jump: c.s.Correction.Jump, Reason: cmd.Reason})
 }
 
+// LoadedFrom returns cmd as it is to be applied to a state that an instance of the store
+// has answered with. If it was saved in another one, the last writes may be lost: then a
+// correction is opened before anything else, since the next save hides that.
+func (s *State) LoadedFrom(instance string, cmd Command) Command {
+	if s.Instance == "" || s.Instance == instance {
+		return cmd
+	}
+	return Batch{Correct{Reason: AnotherInstance}, cmd}
+}
+
+// AnotherInstance is the reason of such a correction.
+const AnotherInstance = "another instance of the store answers, which may have lost the last writes"
+
 // reported opens a correction if a member's report shows that the store went
 // backwards: it knows a metadata version that was never stored. It reports
 // whether the request is to be refused instead.

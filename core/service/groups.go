@@ -42,7 +42,7 @@ func (c *Coordinator) tryChange(ctx context.Context, key port.GroupKey, cmd grou
 		return false, fmt.Errorf("group %s: %w", key, err)
 	}
 	in := c.input()
-	next, resp, events, err := group.Apply(state, group.Input{Now: in.Now, ID: in.ID}, cmd)
+	next, resp, events, err := group.Apply(state, group.Input{Now: in.Now, ID: in.ID}, state.LoadedFrom(rec.Version.Instance, cmd))
 	if err != nil {
 		return false, fmt.Errorf("group %s: %w", key, err)
 	}

@@ -125,8 +125,8 @@ func (p *producer) deafen(long time.Duration) {
 func (p *producer) told(version int64, count int, sent time.Duration) {
 	lease := p.w.shape.RoutingLease
 	p.asking = false
-	if version < p.route.version || sent+lease < p.mono() {
-		// Another coordinator has told it something newer, or the answer came too late.
+	if sent+lease < p.mono() {
+		// The answer came too late.
 		return
 	}
 	p.route = route{version: version, count: count, until: sent + lease, due: sent + lease/3}

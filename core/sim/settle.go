@@ -101,19 +101,18 @@ func (c *coordinator) outside(do func() error, then func(error)) {
 }
 
 // loadStream reads the stream's record.
-func (c *coordinator) loadStream(then func(s stream.State, at int64, err error)) {
+func (c *coordinator) loadStream(then func(s stream.State, at streamVersion, err error)) {
 	var s stream.State
-	var at int64
-	var instance string
+	var at streamVersion
 	c.outside(func() error {
 		if c.w.store.away() {
 			return errAway
 		}
-		s, at, instance = c.w.store.stream, c.w.store.streamRevision, c.w.store.instanceName()
+		s, at = c.w.store.stream, c.w.store.streamVersion()
 		return nil
 	}, func(err error) {
 		if err == nil {
-			c.clock.Loaded(instance)
+			c.clock.Loaded(at.instance)
 			c.clock.RoutesOver(c.mono(), &s)
 		}
 		then(s, at, err)
@@ -126,7 +125,7 @@ func (c *coordinator) change(tries int, then func(s stream.State, err error), cm
 		then(stream.State{}, protocol.ErrConflict)
 		return
 	}
-	c.loadStream(func(s stream.State, at int64, err error) {
+	c.loadStream(func(s stream.State, at streamVersion, err error) {
 		if err != nil {
 			then(s, err)
 			return
@@ -175,7 +174,7 @@ func (c *coordinator) round(n int, then func(error)) {
 		then(protocol.ErrConflict)
 		return
 	}
-	c.loadStream(func(s stream.State, _ int64, err error) {
+	c.loadStream(func(s stream.State, _ streamVersion, err error) {
 		if err != nil {
 			then(err)
 			return
@@ -359,7 +358,7 @@ func (t *turn) createGroup(step stream.CreateGroupStep, then func(error)) {
 			then(err)
 			return
 		}
-		c.loadStream(func(s stream.State, _ int64, err error) {
+		c.loadStream(func(s stream.State, _ streamVersion, err error) {
 			if g, there := s.Group(step.Name); err != nil || (there && g.Phase != stream.GroupDeleting) {
 				then(err)
 				return
@@ -389,7 +388,7 @@ func (t *turn) deleteGroup(tries int, step stream.DeleteGroupStep, then func(str
 			then(nil, err)
 			return
 		}
-		c.loadStream(func(s stream.State, _ int64, err error) {
+		c.loadStream(func(s stream.State, _ streamVersion, err error) {
 			g, there := s.Group(step.Name)
 			if err != nil || (there && g.Phase != stream.GroupDeleting) {
 				then(nil, err)
@@ -441,7 +440,7 @@ func (c *coordinator) changeGroup(tries int, name string, cmd group.Command, the
 			then(err)
 			return
 		}
-		next, r, events, err := group.Apply(state, group.Input{Now: c.w.wallNow(), ID: c.w.id("x"), Rules: c.w.rules}, cmd)
+		next, r, events, err := group.Apply(state, group.Input{Now: c.w.wallNow(), ID: c.w.id("x"), Rules: c.w.rules}, state.LoadedFrom(at.Instance, cmd))
 		if err != nil || !r.Changed {
 			then(err)
 			return
@@ -467,7 +466,7 @@ func (c *coordinator) routing(answer func(version int64, count int)) {
 		return
 	}
 	c.do(func() {
-		c.loadStream(func(s stream.State, _ int64, err error) {
+		c.loadStream(func(s stream.State, _ streamVersion, err error) {
 			if err == nil {
 				answer(s.Version, s.ShardCount)
 			}

@@ -400,7 +400,9 @@ type streamVersion struct {
 	revision int64
 }
 
-func (s *store) streamVersion() streamVersion { return streamVersion{s.instanceName(), s.streamRevision} }
+func (s *store) streamVersion() streamVersion {
+	return streamVersion{s.instanceName(), s.streamRevision}
+}
 
 // saveStream saves the stream's record, if it is still at a version.
 func (s *store) saveStream(by string, at streamVersion, next stream.State) (conflict bool, err error) {
