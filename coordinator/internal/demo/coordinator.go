@@ -180,15 +180,16 @@ func (c *coordinators) close(ctx context.Context) error {
 		closing.Go(func() { errs[i] = one.close(ctx) })
 	}
 	closing.Wait()
+	var removed error
 	if c.folder != "" {
-		errs = append(errs, os.RemoveAll(c.folder))
+		removed = os.RemoveAll(c.folder)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.seats {
 		c.seats[i].runs = false
 	}
-	return errors.Join(errs...)
+	return errors.Join(errors.Join(errs...), removed)
 }
 
 // known returns what is known of them.
