@@ -120,7 +120,7 @@ func (s *stack) path(name string) string {
 func (s *stack) scrapeConfig() string {
 	s.tb.Helper()
 	folder := s.tb.TempDir()
-	config := strings.NewReplacer("5s", "1s", "4s", "1s", "localhost:9090", s.at["prometheus"]).Replace(s.here(string(read(s.tb, prometheusFile))))
+	config := strings.NewReplacer(" 10s", " 1s", " 8s", " 1s", " 5s", " 1s", "localhost:9090", s.at["prometheus"]).Replace(s.here(string(read(s.tb, prometheusFile))))
 	for name, content := range map[string][]byte{"prometheus.yml": []byte(config), "rules.yml": read(s.tb, rulesFile)} {
 		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
 			s.tb.Fatal(err)
