@@ -247,10 +247,12 @@ func (d *demo) perform(ctx context.Context) (Figures, error) {
 	}
 	d.complain(played)
 	d.complain(drained)
+	leaving := time.Now()
 	d.complain(d.fleet.close(ctx))
 	if played == nil {
 		d.complain(d.awaitGoodbyes(ctx))
 	}
+	d.display.say("the consumers let go, said goodbye and ended in %d ms", time.Since(leaving).Milliseconds())
 	return d.account(ctx, s)
 }
 
