@@ -24,31 +24,34 @@ import (
 // the suites.
 func documentedRules(t *testing.T) []string {
 	t.Helper()
+	return slices.Concat(documentedBlocks(t)...)
+}
+
+// documentedBlocks are those rules, list by list.
+func documentedBlocks(t *testing.T) (lists [][]string) {
+	t.Helper()
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rules []string
-	blocks := strings.Split(string(text), "```")
-	for _, block := range blocks {
+	for block := range strings.SplitSeq(string(text), "```") {
 		list, isACL := strings.CutPrefix(block, "acl\n")
 		if !isACL {
 			continue
 		}
+		var rules []string
 		for _, rule := range strings.Fields(list) {
 			if strings.ContainsRune("~&+-", rune(rule[0])) || strings.HasPrefix(rule, "reset") {
-				rules = append(rules, rule)
+				rule = strings.Replace(rule, "redis-stream:coord:", "test-*:", 1)
+				rules = append(rules, strings.Replace(rule, "~orders:", "~porttest*:", 1))
 			}
 		}
+		lists = append(lists, rules)
 	}
-	if len(rules) == 0 {
-		t.Fatal("the README lists no rules")
+	if len(lists) < 2 {
+		t.Fatalf("the README lists rules %q, want some for the records and some for the streams", lists)
 	}
-	for i, rule := range rules {
-		rule = strings.Replace(rule, "redis-stream:coord:", "test-*:", 1)
-		rules[i] = strings.Replace(rule, "~orders:", "~porttest*:", 1)
-	}
-	return rules
+	return lists
 }
 
 // setUser makes the user coordinator, who may do what rules say.
@@ -161,6 +164,19 @@ func TestDocumentedRulesOnCluster(t *testing.T) {
 		t.Error("no replica was waited for")
 	}
 	wantUsed(t, []string{"+cluster|slots", "+asking"}, nil, nodes...)
+}
+
+// TestDocumentedRulesOfStreams: where the streams are on another Redis than the records,
+// the rules for them are enough.
+func TestDocumentedRulesOfStreams(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	admin := raw(t, url)
+	if err := setUser(t.Context(), admin, documentedBlocks(t)[1]...); err != nil {
+		t.Fatal(err)
+	}
+	cfg := redis.Config{URL: url, Username: "coordinator", Password: "pw"}
+	streamSuites(t, cfg, admin, func(ctx context.Context) error { return removeKeys(ctx, admin) })
 }
 
 // TestNoChannel: a user who may neither publish nor listen keeps records all the
