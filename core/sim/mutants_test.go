@@ -37,10 +37,6 @@ type mutant struct {
 // drifting lets clocks run apart by more than the margin allows for.
 func drifting(s *Shape) { s.Drift = 0.06 }
 
-// losingGroups deletes consumer groups all the time, also where nobody is there to make
-// them anew.
-func losingGroups(s *Shape) { s.Destroy, s.Crash, s.Rollback = 0.5, 0.1, 0.2 }
-
 // resharding are the shapes in which the shard count changes.
 var resharding = []string{"reshard", "reshardslow", "regroup"}
 

@@ -165,7 +165,7 @@ func (w *world) mendStreams() {
 			w.after(2*time.Second, look)
 		}
 	}
-	look()
+	w.after(0, look)
 }
 
 // shardsToRead is how many shards each group reads when all has settled.

@@ -93,7 +93,7 @@ func newProcess(w *world, group, id, proc string) *process {
 	p.apply(member.Tick{})
 	if w.streams != nil {
 		p.swept = map[tenure]time.Duration{}
-		p.poll()
+		w.after(w.between(0, readEvery), p.poll)
 	}
 	return p
 }

@@ -6,10 +6,12 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-// reading is what a process does with the shards that it owns: it reads each of them
-// now and then, claims what is pending when it begins and once in a lease time, handles
-// what it got, and acknowledges it. Each of these takes effect a while later, also when
-// the process has been fenced meanwhile.
+// What a process does with the shards that it owns: it reads each of them now and then,
+// claims what is pending when it begins and once in a lease time, handles what it got, and
+// acknowledges it. Each of these takes effect a while later, also when the process has
+// been fenced meanwhile.
+
+// tenure is the time for which a process owns a shard.
 type tenure struct {
 	shard protocol.ShardIndex
 	token protocol.Epoch
@@ -65,7 +67,7 @@ func (p *process) poll() {
 		}
 		if len(got) > 0 {
 			w.after(w.between(time.Millisecond, 20*time.Millisecond), func() {
-				w.settled = !p.up || !p.paused()
+				w.settled = true
 				p.do(func() { p.handle(got) })
 			})
 		}

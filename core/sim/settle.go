@@ -44,7 +44,8 @@ func (c *coordinator) startStreams() {
 		return
 	}
 	c.streamSide = streamSide{looked: c.mono()}
-	c.scan(c.life)
+	life := c.life
+	c.w.after(c.w.between(0, streamScan), func() { c.scan(life) })
 }
 
 // scan takes open steps now and then, and looks at the groups that were created or
