@@ -6,6 +6,7 @@
 // consumer group that nobody reads with, streams of which Redis does not know the lag,
 // producers that know an old route, and a kill -9 of a coordinator in each state.
 // TestRollback takes changes back while records lie in added and in removed shards.
+// TestChance leaves the counts, the rollbacks and the kills to chance.
 // TestManyShards hands 900 added shards to ten members, and TestProvisioning watches
 // heartbeats while a thousand shards are created.
 //

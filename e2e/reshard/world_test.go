@@ -46,11 +46,12 @@ type world struct {
 	worst time.Duration
 }
 
-func newWorld(t *testing.T, kind faultkit.Kind) *world {
+// newWorld starts a server and coordinators on it; args are further ones of theirs.
+func newWorld(t *testing.T, kind faultkit.Kind, args ...string) *world {
 	t.Helper()
 	w := &world{t: t, server: kind.Start(t, faultkit.Options{}), account: newAccount(t), dir: t.TempDir(), procs: map[string]*faultkit.Process{}}
 	for i := range coordinators {
-		w.fleet = append(w.fleet, startCoordinator(t, w.server, fmt.Sprintf("rsc-%d", i)))
+		w.fleet = append(w.fleet, startCoordinator(t, w.server, fmt.Sprintf("rsc-%d", i), args...))
 	}
 	return w
 }
