@@ -72,7 +72,7 @@ func secured(secrets string) string {
 coordinator:
   api:
     authenticate-member-api: true
-    token-ttl: 4s
+    token-ttl: 6s
     ` + secrets + `
     users:
       - {username: admin, password: password, roles: [ADMIN]}
@@ -103,7 +103,7 @@ func logIn(t *testing.T, c *coordinator, redis *redisServer) *loggedIn {
 	}
 	reader, err := consumer.New(consumer.Config{
 		Coordinators: []string{c.url}, Credentials: consumerLogin, HTTPClient: l.heartbeats.client(),
-		Stream: stream, Group: group, MemberID: "m", Redis: servers, Handler: l.handle,
+		Stream: stream, Group: group, MemberID: "m", Redis: servers, Handler: l.handle, MaxWait: heartbeat,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,9 @@ func (l *loggedIn) renewed(times int64) {
 func TestTokensAreRenewed(t *testing.T) {
 	redis := startRedis(t)
 	file := newSettingsFile(t, secured("token-secret: the-first-secret-of-this-test"))
-	c := startCoordinator(t, "--config", file.path, "--redis", redis.url)
+	// With the usual lease, so that a busy machine does not end it, and many heartbeats in
+	// the life of a token.
+	c := newCoordinator(t, "--config", file.path, "--redis", redis.url, "--set", "coordinator.heartbeat-interval="+heartbeat.String())
 	c.createStream(2)
 	l := logIn(t, c, redis)
 	eventually(t, startTimeout, "the member holds the shards", func() bool { _, shards := c.holders(); return shards == 2 })

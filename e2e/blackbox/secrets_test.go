@@ -132,6 +132,15 @@ func TestSecretsStayInside(t *testing.T) {
 	send(401, "POST", list+"/pay", basic("admin", canary+"that-is-wrong"), `{"requestedBy":"c4n4ry-by-nobody"}`)
 	send(401, "POST", list+"/orders/groups/billing/members/m/heartbeat", basic("m", canary+"of-a-member"), `{}`)
 
+	// The tools, with a password that is wrong, and one at which a proxy would stumble.
+	for _, password := range []string{canary + "of-the-tools", canary + "with \r\n and \xff"} {
+		tool := start(t, "rsc consume", streams{environ: []string{"RSC_PASSWORD=" + password}}, rsc(t),
+			"consume", "--stream", "orders", "--group", "billing", "--coordinator", c.url, "--redis", redis.url, "--log-level", "debug")
+		eventually(t, startTimeout, "the tool is refused", func() bool { return strings.Contains(tool.log(), "UNAUTHORIZED") })
+		tool.kill()
+		l.search("the log of rsc consume", tool.log())
+	}
+
 	for _, broken := range []string{
 		strings.Replace(text, "redis://coordinator:", "redis://coordinator:%zz", 1),
 		strings.Replace(text, "audit: {sink: redis}", "audit: [c4n4ry", 1),
