@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/memstore"
+	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/port/porttest"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/service"
@@ -162,7 +163,6 @@ type stage struct {
 	h     http.Handler
 	c     *service.Coordinator
 	redis *porttest.Model
-	store *memstore.Store
 	d     *description
 	// seen are the statuses that each operation has answered with.
 	seen map[string][]int
@@ -170,10 +170,15 @@ type stage struct {
 
 func newStage(t *testing.T, change ...func(*Config)) *stage {
 	t.Helper()
-	s := &stage{t: t, redis: new(porttest.Model), store: memstore.New(), d: readDescription(t, mustRead("docs/openapi.json")), seen: map[string][]int{}}
+	return newStageOn(t, memstore.New(), change...)
+}
+
+func newStageOn(t *testing.T, store port.Store, change ...func(*Config)) *stage {
+	t.Helper()
+	s := &stage{t: t, redis: new(porttest.Model), d: readDescription(t, mustRead("docs/openapi.json")), seen: map[string][]int{}}
 	var err error
 	s.c, err = service.New(service.Config{ID: "c-1", Logger: slog.New(slog.DiscardHandler)}, service.Ports{
-		Store: s.store, Mutex: new(memstore.Mutex), Signal: s.store, Streams: s.redis, Inspector: s.redis,
+		Store: store, Mutex: new(memstore.Mutex), Streams: s.redis, Inspector: s.redis,
 	})
 	if err != nil {
 		t.Fatal(err)
