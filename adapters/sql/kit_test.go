@@ -144,14 +144,59 @@ func suites(t *testing.T, kind sqltest.Kind, address string) {
 	})
 }
 
-// onEachServer runs a test on a server of its own of each kind.
-func onEachServer(t *testing.T, test func(t *testing.T, s *sqltest.Server)) {
+// place is a database that a test has tables of its own in.
+type place struct {
+	dialect sql.Dialect
+	prefix  string
+	// pool opens one.
+	pool func() *dbsql.DB
+}
+
+func (p place) config() sql.Config {
+	return sql.Config{DB: p.pool(), Dialect: p.dialect, TablePrefix: p.prefix, Code: code, Timeout: patience}
+}
+
+// anywhere are tests on every kind of database.
+var anywhere = map[string]func(*testing.T, place){
+	"TablesAreMadeOnce":     testTablesAreMadeOnce,
+	"NewerTablesAreRefused": testNewerTablesAreRefused,
+	"DroppedTables":         testDroppedTables,
+	"DamagedRecord":         testDamagedRecord,
+	"Audit":                 testAudit,
+}
+
+// beside are tests on a server that do it no harm, and sore those that do: they come one
+// after the other.
+var (
+	beside = map[string]func(*testing.T, *sqltest.Server){
+		"LostAnswerToCommit":    testLostAnswerToCommit,
+		"LostBeforeCommit":      testLostBeforeCommit,
+		"WriterThatStandsStill": testWriterThatStandsStill,
+		"CutConnections":        testCutConnections,
+	}
+	sore = map[string]func(*testing.T, *sqltest.Server){
+		"RestartIsAnotherInstance": testRestartIsAnotherInstance,
+		"PowerCut":                 testPowerCut,
+		"FrozenServer":             testFrozenServer,
+	}
+)
+
+// onServer runs the tests on one server.
+func onServer(t *testing.T, s *sqltest.Server) {
 	t.Helper()
-	for kind := range dialects {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			test(t, sqltest.Start(t, kind))
-		})
+	t.Run("Beside", func(t *testing.T) {
+		for name, test := range anywhere {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, place{dialects[s.Kind], freshPrefix(), func() *dbsql.DB { return database(t, s.Kind, s.DSN()) }})
+			})
+		}
+		for name, test := range beside {
+			t.Run(name, func(t *testing.T) { t.Parallel(); test(t, s) })
+		}
+	})
+	for name, test := range sore {
+		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package sql_test
 
 import (
+	dbsql "database/sql"
 	"testing"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/sql"
@@ -20,23 +21,22 @@ func TestOnPostgres(t *testing.T) {
 			return signalStore(open(t, cfg)), signalStore(open(t, cfg))
 		})
 	})
-	// A database that is set up in its own way must not make a difference.
-	t.Run("Serializable", func(t *testing.T) {
-		suites(t, s.Kind, s.DSN()+"&default_transaction_isolation=serializable")
+	// A database that is set up in its own way must not make a difference, nor a pooler
+	// that lends another connection for each transaction, so that nothing is prepared.
+	t.Run("StoreOtherwise", func(t *testing.T) {
+		suites(t, s.Kind, s.DSN()+"&default_transaction_isolation=serializable&default_query_exec_mode=exec")
 	})
-	// A pooler lends another connection for each transaction, so nothing is prepared.
-	t.Run("WithoutPreparedStatements", func(t *testing.T) {
-		suites(t, s.Kind, s.DSN()+"&default_query_exec_mode=exec")
-	})
+	onServer(t, s)
 }
 
 func TestOnMariaDB(t *testing.T) {
 	t.Parallel()
 	s := sqltest.Start(t, sqltest.MariaDB)
 	t.Run("Store", func(t *testing.T) { suites(t, s.Kind, s.DSN()) })
-	t.Run("ReadCommitted", func(t *testing.T) {
+	t.Run("StoreOtherwise", func(t *testing.T) {
 		suites(t, s.Kind, s.DSN()+"?tx_isolation=%27READ-COMMITTED%27&sql_mode=%27%27")
 	})
+	onServer(t, s)
 }
 
 func TestOnSQLite(t *testing.T) {
@@ -44,6 +44,12 @@ func TestOnSQLite(t *testing.T) {
 	porttest.Store(t, func(t *testing.T) port.Store {
 		return open(t, sql.Config{DB: sqliteFile(t, sqlitePath(t)), Dialect: sql.SQLite})
 	})
+	for name, test := range anywhere {
+		t.Run(name, func(t *testing.T) {
+			path := sqlitePath(t)
+			test(t, place{sql.SQLite, freshPrefix(), func() *dbsql.DB { return sqliteFile(t, path) }})
+		})
+	}
 }
 
 // told is a store with its signal.
