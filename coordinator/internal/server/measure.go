@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"os"
 	"time"
 
 	httpapi "github.com/redis-stream-coordinator/rsc/adapters/http"
@@ -19,7 +20,10 @@ func (s *Server) measure(ctx context.Context, cfg *service.Config) (service.Port
 	var err error
 	s.telemetry, err = telemetry.New(ctx, telemetry.Options{
 		ID: k.ID, Version: s.version, Logger: s.log,
-		Tracing: telemetry.Tracing{Endpoint: k.Tracing.Endpoint, SampleRatio: float64(k.Tracing.SamplePercent) / 100},
+		Tracing: telemetry.Tracing{
+			Endpoint: k.Tracing.Endpoint, SampleRatio: float64(k.Tracing.SamplePercent) / 100,
+			Headers: os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"),
+		},
 	})
 	if err != nil {
 		return service.Ports{}, err

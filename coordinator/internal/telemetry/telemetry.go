@@ -87,7 +87,7 @@ func New(ctx context.Context, o Options) (*Telemetry, error) {
 	if t.process, err = newInstruments(ctx, t.provider); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	if t.tracing, err = newTracing(ctx, o); err != nil {
+	if t.tracing, err = newTracing(o); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	t.scrape = newCollector(t, o)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -23,13 +21,13 @@ type Tracing struct {
 	// Endpoint is the URL that spans are sent to by OTLP over HTTP, such as
 	// http://127.0.0.1:4318/v1/traces; empty for no tracing.
 	Endpoint string
+	// Headers are sent along, in the form of the environment variable
+	// OTEL_EXPORTER_OTLP_HEADERS; empty for none.
+	Headers string
 	// SampleRatio is the share of traces that are kept, from 0 to 1, where the caller
 	// has not decided it.
 	SampleRatio float64
 }
-
-// exportTimeout bounds one delivery of spans.
-const exportTimeout = 10 * time.Second
 
 // tracing makes spans. The zero value makes none, and costs nothing.
 type tracing struct {
@@ -37,11 +35,11 @@ type tracing struct {
 	provider *sdktrace.TracerProvider
 }
 
-func newTracing(ctx context.Context, o Options) (tracing, error) {
+func newTracing(o Options) (tracing, error) {
 	if o.Tracing.Endpoint == "" {
 		return tracing{}, nil
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Tracing.Endpoint), otlptracehttp.WithTimeout(exportTimeout))
+	exporter, err := newOTLP(o.Tracing.Endpoint, o.Tracing.Headers)
 	if err != nil {
 		return tracing{}, fmt.Errorf("tracing: %w", err)
 	}
