@@ -4,6 +4,7 @@ import (
 	"context"
 	dbsql "database/sql"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -29,7 +30,7 @@ func (p plan) openSQL(ctx context.Context) (store port.Store, done func(), err e
 		return nil, nil, err
 	}
 	for range 100 {
-		store, err = sql.Open(ctx, sql.Config{DB: db, Dialect: p.Dialect, Code: code, Timeout: 5 * time.Second})
+		store, err = sql.Open(ctx, sql.Config{DB: db, Dialect: p.Dialect, TablePrefix: p.TablePrefix, Code: code, Timeout: 5 * time.Second})
 		if err == nil {
 			return store, func() { _ = db.Close() }, nil
 		}
@@ -95,20 +96,23 @@ func TestWritersSeeOneOrderInADatabase(t *testing.T) {
 		{name: "answers to commits are lost", fault: func(p *sqltest.Proxy, kind sqltest.Kind) { p.Lose(commits[kind], 1) }, unknown: true},
 	}
 	for kind, dialect := range map[sqltest.Kind]sql.Dialect{sqltest.Postgres: sql.Postgres, sqltest.MariaDB: sql.MySQL} {
-		for _, f := range faults {
-			t.Run(string(kind)+"/"+f.name, func(t *testing.T) {
-				s := sqltest.Start(t, kind)
-				proxy := sqltest.NewProxy(t, s.Addr)
-				seed := rand.Uint64()
-				t.Logf("seed %d", seed)
-				ops := runWriters(t, plan{Seed: seed, Dialect: dialect, DSN: s.DSNThrough(proxy)}, f.kill, func() {
-					if f.fault != nil {
-						f.fault(proxy, kind)
-					}
+		t.Run(string(kind), func(t *testing.T) {
+			s := sqltest.Start(t, kind)
+			for i, f := range faults {
+				t.Run(f.name, func(t *testing.T) {
+					proxy := sqltest.NewProxy(t, s.Addr)
+					seed := rand.Uint64()
+					t.Logf("seed %d", seed)
+					p := plan{Seed: seed, Dialect: dialect, DSN: s.DSNThrough(proxy), TablePrefix: fmt.Sprintf("t%d_", i)}
+					ops := runWriters(t, p, f.kill, func() {
+						if f.fault != nil {
+							f.fault(proxy, kind)
+						}
+					})
+					judge(t, ops, f.unknown, true)
 				})
-				judge(t, ops, f.unknown, true)
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -34,10 +34,11 @@ type plan struct {
 	// URL or Addrs say where the store is.
 	URL   string
 	Addrs []string
-	// Dialect and DSN say it of a database.
-	Dialect sql.Dialect
-	DSN     string
-	Seed    uint64
+	// Dialect, DSN and TablePrefix say it of a database.
+	Dialect     sql.Dialect
+	DSN         string
+	TablePrefix string
+	Seed        uint64
 	// Workers call one after the other each, Calls times, on one of so many Keys.
 	Workers, Calls, Keys int
 	// Pause lies between two calls.
