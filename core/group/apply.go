@@ -210,6 +210,8 @@ func (c *change) run(cmd Command) {
 		c.retime(cmd.Timings)
 	case Drain:
 		c.drain(cmd)
+	case Confirm:
+		c.confirm()
 	}
 }
 

@@ -2,6 +2,7 @@ package group
 
 import (
 	"slices"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -66,6 +67,34 @@ func (c *change) correct(cmd Correct) {
 		}
 	}
 	c.emit(CorrectionOpened{Jump: c.s.Correction.Jump, Reason: cmd.Reason})
+}
+
+// beingCreated is the reason of the correction that a group begins with.
+const beingCreated = "the group is being created"
+
+// NewUnconfirmed returns the state of a group that grants nothing before Confirm, or
+// before a lease time has passed. Whoever creates it may be so late that a group of this
+// name has lived and been deleted meanwhile, and its members still read: only what he finds
+// after he has saved it tells him that this is not so.
+func NewUnconfirmed(stream, name string, t protocol.Timings, now time.Time) State {
+	s := New(stream, name, 0, 0, t, now)
+	s.Correction = &Correction{Jump: s.Counter, Reason: beingCreated, OpenedAt: now}
+	return s
+}
+
+// Unconfirmed reports whether the group still waits for Confirm.
+func (s *State) Unconfirmed() bool { return s.Correction != nil && s.Correction.Reason == beingCreated }
+
+// Confirm lets a group grant shards: no members of an earlier one can be reading.
+type Confirm struct{}
+
+func (Confirm) isCommand() {}
+
+func (c *change) confirm() {
+	if c.s.Unconfirmed() {
+		c.s.Correction = nil
+		c.changed, c.moved = true, true
+	}
 }
 
 // LoadedFrom returns cmd as it is to be applied to a state that an instance of the store

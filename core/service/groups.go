@@ -41,6 +41,12 @@ func (c *Coordinator) tryChange(ctx context.Context, key port.GroupKey, cmd grou
 	if err != nil {
 		return false, fmt.Errorf("group %s: %w", key, err)
 	}
+	return c.saveChange(ctx, key, rec, state, cmd, attempt)
+}
+
+// saveChange applies a command to a group as it was loaded, and saves it; false when
+// the group has changed since, or perhaps.
+func (c *Coordinator) saveChange(ctx context.Context, key port.GroupKey, rec port.GroupRecord, state group.State, cmd group.Command, attempt int) (done bool, err error) {
 	in := c.input()
 	next, resp, events, err := group.Apply(state, group.Input{Now: in.Now, ID: in.ID}, state.LoadedFrom(rec.Version.Instance, cmd))
 	if err != nil {

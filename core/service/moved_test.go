@@ -28,20 +28,22 @@ func (m moved) SaveGroup(ctx context.Context, key port.GroupKey, s port.GroupSav
 	return at, err
 }
 
+// still is a coordinator whose event loop does not run, and which has no mutex.
+func still(t *testing.T, store port.Store) *service.Coordinator {
+	t.Helper()
+	c, err := service.New(service.Config{ID: "test", Timings: fast, TickInterval: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}, service.Ports{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
 // An operator is the first who meets the group after a failover: his change does not hide
 // that the last writes may be lost.
 func TestAnOperatorsChangeNoticesAFailover(t *testing.T) {
-	// Their event loops do not run, which would notice, too.
-	through := func(store port.Store) *service.Coordinator {
-		c, err := service.New(service.Config{ID: "test", Timings: fast, TickInterval: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}, service.Ports{Store: store})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
-		return c
-	}
 	store := memstore.New()
-	before := through(store)
+	before := still(t, store)
 	if _, err := before.CreateStream(t.Context(), "orders", shards(2)); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func TestAnOperatorsChangeNoticesAFailover(t *testing.T) {
 	slower := fast
 	slower.Lease *= 2
 	slower.RebalanceTimeout *= 2
-	if _, err := through(moved{store}).SetTimings(t.Context(), "orders", "billing", slower); err != nil {
+	if _, err := still(t, moved{store}).SetTimings(t.Context(), "orders", "billing", slower); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := store.LoadGroup(t.Context(), port.GroupKey{Stream: "orders", Group: "billing"}, port.Version{})

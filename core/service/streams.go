@@ -199,15 +199,18 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, step
 	name := step.Name
 	key := port.GroupKey{Stream: s.Prefix, Group: name}
 	rec, err := c.loadGroup(ctx, key)
-	if err != nil || rec.Version.Revision != 0 {
+	switch {
+	case err != nil:
 		return err
+	case rec.Version.Revision != 0:
+		return c.confirmGroup(ctx, key)
 	}
 	// Now, and not at the last tick: the store may have been emptied since.
 	if err := c.watchIdentity(ctx); err != nil {
 		return err
 	}
 	now := c.input().Now
-	state, _, _, err := group.Apply(group.New(s.Prefix, name, s.ShardCount, 0, c.cfg.Timings, now), group.Input{Now: now}, adopt(s.Layout()))
+	state, _, _, err := group.Apply(group.NewUnconfirmed(s.Prefix, name, c.cfg.Timings, now), group.Input{Now: now}, adopt(s.Layout()))
 	if err != nil {
 		return fmt.Errorf("group %s: %w", key, err)
 	}
@@ -226,19 +229,52 @@ func (c *Coordinator) createAggregate(ctx context.Context, s *stream.State, step
 	if err != nil {
 		return err
 	}
-	at, err := c.newGroup(ctx, key, port.GroupSave{
+	if err := c.newGroup(ctx, key, port.GroupSave{
 		Expected: rec.Version, Nonce: nonce, Body: body,
 		SchemaVersion: group.SchemaVersion, UpdatedAt: now.Format(time.RFC3339Nano),
-	})
-	if err != nil || at.Revision == 0 {
+	}); err != nil {
 		return err
 	}
-	// While we were slow, the group may have been created and deleted by others.
-	if s, _, err := c.loadStream(ctx, s.Prefix); err != nil || wants(&s, name) {
-		return err
+	return c.confirmGroup(ctx, key)
+}
+
+// confirmGroup lets a group that was just created grant shards, if the stream says that
+// it is a new one. While we were slow, the group may have been created and deleted by
+// others: then its record goes again, or grants nothing for a lease time. So the stream is
+// asked after the record was seen, and the record is written only as it was seen.
+func (c *Coordinator) confirmGroup(ctx context.Context, key port.GroupKey) error {
+	for attempt := range maxStreamAttempts {
+		if done, err := c.tryConfirm(ctx, key, attempt); done || err != nil {
+			return err
+		}
 	}
-	_, err = c.dropGroup(ctx, key, at)
-	return err
+	return fmt.Errorf("create group %s: %w", key, protocol.ErrConflict)
+}
+
+func (c *Coordinator) tryConfirm(ctx context.Context, key port.GroupKey, attempt int) (done bool, err error) {
+	rec, err := c.loadGroup(ctx, key)
+	if err != nil || rec.Version.Revision == 0 {
+		return true, err
+	}
+	s, _, err := c.loadStream(ctx, key.Stream)
+	if err != nil {
+		return false, err
+	}
+	if !wants(&s, key.Group) {
+		_, err := c.dropGroup(ctx, key, rec.Version)
+		return true, err
+	}
+	state, err := group.Decode(rec.Body)
+	if err != nil {
+		// It is there, and reported by whoever reads it.
+		return true, nil
+	}
+	if g, _ := s.Group(key.Group); g.Phase != stream.GroupCreating || g.Again || !state.Unconfirmed() {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer cancel()
+	return c.saveChange(ctx, key, rec, state, group.Confirm{}, attempt)
 }
 
 // wants reports whether a stream is to have a group.
@@ -247,16 +283,15 @@ func wants(s *stream.State, name string) bool {
 	return there && g.Phase != stream.GroupDeleting
 }
 
-// newGroup writes the first record of a group; the version is zero when another
-// coordinator has just done so.
-func (c *Coordinator) newGroup(ctx context.Context, key port.GroupKey, s port.GroupSave) (port.Version, error) {
+// newGroup writes the first record of a group, unless another coordinator has just done
+// so.
+func (c *Coordinator) newGroup(ctx context.Context, key port.GroupKey, s port.GroupSave) error {
 	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer done()
-	at, err := c.ports.Store.SaveGroup(ctx, key, s)
-	if err != nil && !errors.Is(err, port.ErrConflict) {
-		return port.Version{}, c.storeError(ctx, "create group "+key.String(), err)
+	if _, err := c.ports.Store.SaveGroup(ctx, key, s); err != nil && !errors.Is(err, port.ErrConflict) {
+		return c.storeError(ctx, "create group "+key.String(), err)
 	}
-	return at, nil
+	return nil
 }
 
 // askGroup looks for live members of a group that is to be deleted unless it has some;

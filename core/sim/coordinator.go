@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
@@ -295,11 +296,15 @@ func (m *mind) ensure(tried int) {
 		}
 		m.call(func() engine.Happening {
 			if there {
-				if err := s.create(m.group, g.Again); err != nil {
+				if err := s.create(m.group, seen.Layout(), g.Again); err != nil {
 					return done(err)
 				}
 				if ok, err := s.changeStream(at, stream.GroupCreated{Name: m.group}); !ok || err != nil {
 					return again()
+				}
+				// Nothing has changed since it was seen, and all of this is one step here.
+				if !g.Again || m.c.w.rules.Off(rules.RecreatedGroupWaits) {
+					s.confirm(m.group)
 				}
 				return done(nil)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
@@ -346,13 +347,29 @@ func (c *coordinator) provision(step stream.ProvisionStep, from int, then func(e
 	})
 }
 
-// createGroup makes the aggregate of a group unless there is one; and takes it back if
-// the stream does not want the group any more.
+// createGroup makes the aggregate of a group unless there is one, and has it confirmed.
 func (t *turn) createGroup(step stream.CreateGroupStep, then func(error)) {
-	c, store := t.c, t.c.w.store
+	t.c.outside(func() error { return t.c.w.store.create(step.Name, t.s.Layout(), step.Again) }, func(err error) {
+		if err != nil {
+			then(err)
+			return
+		}
+		t.c.confirm(0, step.Name, then)
+	})
+}
+
+// confirm lets a group grant shards if the stream says that it is a new one, and takes
+// it back if the stream does not want it any more.
+func (c *coordinator) confirm(tries int, name string, then func(error)) {
+	if tries >= maxTries {
+		then(protocol.ErrConflict)
+		return
+	}
+	store := c.w.store
 	var at engine.Version
+	var state group.State
 	c.outside(func() (err error) {
-		at, err = store.createFrom(step.Name, t.s.Layout(), step.Again)
+		at, state, err = store.read(name)
 		return err
 	}, func(err error) {
 		if err != nil || at.Revision == 0 {
@@ -360,14 +377,29 @@ func (t *turn) createGroup(step stream.CreateGroupStep, then func(error)) {
 			return
 		}
 		c.loadStream(func(s stream.State, _ streamVersion, err error) {
-			if g, there := s.Group(step.Name); err != nil || (there && g.Phase != stream.GroupDeleting) {
+			if err != nil {
 				then(err)
 				return
 			}
-			c.outside(func() error {
-				_, err := store.drop(step.Name, at)
-				return err
-			}, then)
+			g, there := s.Group(name)
+			switch {
+			case !there || g.Phase == stream.GroupDeleting:
+				c.outside(func() error {
+					_, err := store.drop(name, at)
+					return err
+				}, then)
+				return
+			case g.Phase != stream.GroupCreating || !state.Unconfirmed(), g.Again && c.w.rules.On(rules.RecreatedGroupWaits):
+				then(nil)
+				return
+			}
+			c.saveGroup(name, at, state, group.Confirm{}, func(done bool, err error) {
+				if done || err != nil {
+					then(err)
+					return
+				}
+				c.confirm(tries+1, name, then)
+			})
 		})
 	})
 }
@@ -441,23 +473,35 @@ func (c *coordinator) changeGroup(tries int, name string, cmd group.Command, the
 			then(err)
 			return
 		}
-		next, r, events, err := group.Apply(state, group.Input{Now: c.w.wallNow(), ID: c.w.id("x"), Rules: c.w.rules}, state.LoadedFrom(at.Instance, cmd))
-		if err != nil || !r.Changed {
-			then(err)
-			return
-		}
-		conflict := false
-		c.outside(func() (err error) {
-			conflict, err = c.w.store.saveGroup(name, at, next)
-			return err
-		}, func(err error) {
-			if err != nil || conflict {
-				c.changeGroup(tries+1, name, cmd, then)
+		c.saveGroup(name, at, state, cmd, func(done bool, err error) {
+			if done || err != nil {
+				then(err)
 				return
 			}
-			c.publish(events)
-			then(nil)
+			c.changeGroup(tries+1, name, cmd, then)
 		})
+	})
+}
+
+// saveGroup applies a command to a group as it was loaded, and saves it; done is false
+// when the group has changed since, or perhaps.
+func (c *coordinator) saveGroup(name string, at engine.Version, state group.State, cmd group.Command, then func(done bool, err error)) {
+	next, r, events, err := group.Apply(state, group.Input{Now: c.w.wallNow(), ID: c.w.id("x"), Rules: c.w.rules}, state.LoadedFrom(at.Instance, cmd))
+	if err != nil || !r.Changed {
+		then(true, err)
+		return
+	}
+	conflict := false
+	c.outside(func() (err error) {
+		conflict, err = c.w.store.saveGroup(name, at, next)
+		return err
+	}, func(err error) {
+		if err != nil || conflict {
+			then(false, nil)
+			return
+		}
+		c.publish(events)
+		then(true, nil)
 	})
 }
 

@@ -303,44 +303,53 @@ func (s *store) changeStream(at int64, cmd stream.Command) (bool, error) {
 	return true, nil
 }
 
-// create makes the aggregate of a group, unless there is one.
-func (s *store) create(name string, again bool) error {
-	_, err := s.createFrom(name, s.stream.Layout(), again)
-	return err
-}
-
-// createFrom makes the aggregate of a group that follows a layout; the version is zero
-// where there is one already.
-func (s *store) createFrom(name string, l stream.Layout, again bool) (engine.Version, error) {
+// create makes the aggregate of a group that follows a layout, unless there is one. It
+// grants nothing before it is confirmed.
+func (s *store) create(name string, l stream.Layout, again bool) error {
 	record := s.group(name)
 	switch {
 	case s.away():
-		return engine.Version{}, errAway
+		return errAway
 	case record.revision != 0:
-		return engine.Version{}, nil
+		return nil
 	}
 	now := wallStart.Add(s.w.now)
-	g, _, _, err := group.Apply(group.New("s", name, l.ShardCount, 0, s.w.shape.Timings, now), group.Input{Now: now}, adopt(l))
+	g, _, _, err := group.Apply(group.NewUnconfirmed("s", name, s.w.shape.Timings, now), group.Input{Now: now}, adopt(l))
 	if err != nil {
-		return engine.Version{}, err
+		return err
 	}
 	if again && s.w.rules.On(rules.RecreatedGroupWaits) {
 		g, _, _, err = group.Apply(g, group.Input{Now: now, ID: s.w.id("c")}, group.Correct{Reason: "a group of this name was deleted"})
 		if err != nil {
-			return engine.Version{}, err
+			return err
 		}
 	}
 	nonce := s.w.id("g")
 	g.Saving(group.Save{Revision: 1, Nonce: nonce}, s.instanceName())
 	body, err := group.Encode(&g)
 	if err != nil {
-		return engine.Version{}, err
+		return err
 	}
 	*record = aggregate{stamps: map[string]string{}}
 	s.w.counts.GroupsCreated++
 	s.w.counts.Saves-- // It is counted as a group.
 	s.written(name, record, nonce, body)
-	return s.version(record), nil
+	return nil
+}
+
+// confirm lets a group grant shards that waits for it.
+func (s *store) confirm(name string) {
+	at, state, err := s.read(name)
+	if err != nil || !state.Unconfirmed() {
+		return
+	}
+	next, _, _, err := group.Apply(state, group.Input{Now: wallStart.Add(s.w.now), ID: at.Nonce, Rules: s.w.rules}, group.Confirm{})
+	if err == nil {
+		_, err = s.saveGroup(name, at, next)
+	}
+	if err != nil {
+		s.w.violate("the group cannot be confirmed: %v", err)
+	}
 }
 
 // read loads a group past the engine; without a revision there is none.
