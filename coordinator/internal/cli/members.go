@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,7 +100,7 @@ func (f *drainFlags) run(ctx context.Context) error {
 	return f.show(told, func(w *tableWriter) { memberTable(w, []protocol.Member{m}) })
 }
 
-// empty waits until the member holds no shard.
+// empty waits until the member holds no shard, or is gone.
 func (f *drainFlags) empty(ctx context.Context, m protocol.Member, told []byte) (protocol.Member, []byte, error) {
 	ctx, done := context.WithTimeoutCause(ctx, f.wait, errors.New("waited as long as --wait says"))
 	defer done()
@@ -108,9 +110,17 @@ func (f *drainFlags) empty(ctx context.Context, m protocol.Member, told []byte) 
 			return m, told, fmt.Errorf("member %q still holds %d shards (%w): rsc explain says what each waits for", f.member, len(m.GrantedAssignment)+len(m.Revoking), context.Cause(ctx))
 		case <-time.After(drainPoll):
 		}
-		// Asked again it changes nothing, and answers with the member as it is.
+		var list protocol.MemberList
+		if _, err := f.call(ctx, http.MethodGet, "/monitoring"+groupPath(f.stream, f.group)+"/members", nil, &list); err != nil {
+			return m, told, err
+		}
+		i := slices.IndexFunc(list.Members, func(one protocol.Member) bool { return one.MemberID == f.member })
+		if i < 0 {
+			return m, told, fmt.Errorf("member %q has gone meanwhile: rsc explain shows what becomes of its shards", f.member)
+		}
+		m = list.Members[i]
 		var err error
-		if told, err = f.call(ctx, http.MethodPost, groupPath(f.stream, f.group)+path("members", f.member, "drain"), protocol.Order{RequestedBy: f.by, Reason: f.reason}, &m); err != nil {
+		if told, err = json.Marshal(m); err != nil {
 			return m, told, err
 		}
 	}
