@@ -178,6 +178,7 @@ var (
 		"RestartIsAnotherInstance": testRestartIsAnotherInstance,
 		"PowerCut":                 testPowerCut,
 		"FrozenServer":             testFrozenServer,
+		"SignalComesBack":          testSignalComesBack,
 	}
 )
 

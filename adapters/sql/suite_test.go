@@ -21,6 +21,7 @@ func TestOnPostgres(t *testing.T) {
 			return signalStore(open(t, cfg)), signalStore(open(t, cfg))
 		})
 	})
+	t.Run("Deafness", func(t *testing.T) { testDeafness(t, s) })
 	// A database that is set up in its own way must not make a difference, nor a pooler
 	// that lends another connection for each transaction, so that nothing is prepared.
 	t.Run("StoreOtherwise", func(t *testing.T) {
