@@ -24,7 +24,7 @@ COPY consumer consumer
 COPY producer producer
 COPY coordinator coordinator
 ARG VERSION=container
-RUN cd coordinator && go build -tags nomsgpack,grpcnotrace -ldflags "-s -w -X main.version=${VERSION}" -o /out/rsc ./cmd/rsc
+RUN cd coordinator && go build -tags nomsgpack -ldflags "-s -w -X main.version=${VERSION}" -o /out/rsc ./cmd/rsc
 RUN mkdir -p /out/etc/ssl/certs /out/etc/rsc \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
  && cp coordinator/rsc.yaml /out/etc/rsc/

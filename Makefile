@@ -18,14 +18,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 # nomsgpack leaves an encoding out of gin that nothing here speaks; it is a third of
-# a cold build. grpcnotrace leaves a page of gRPC out, which nothing here shows, and
-# whose templates have the linker keep every method there is; it is a third of the
-# program.
-TAGS = nomsgpack,grpcnotrace
-
+# a cold build.
 .PHONY: build
 build: ## build the command as bin/rsc
-	CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '-X main.version=$(VERSION)' -o bin/rsc ./coordinator/cmd/rsc
+	CGO_ENABLED=0 go build -trimpath -tags nomsgpack -ldflags '-X main.version=$(VERSION)' -o bin/rsc ./coordinator/cmd/rsc
 
 # The stack of docker-compose.yaml. COMPOSE=docker-compose for the older program.
 COMPOSE ?= docker compose

@@ -43,7 +43,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-tags", "nomsgpack,grpcnotrace", "-ldflags", "-s -w", "-o", path, "./cmd/rsc")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "nomsgpack", "-ldflags", "-s -w", "-o", path, "./cmd/rsc")
 	build.Dir = filepath.Join(root, "coordinator")
 	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := build.CombinedOutput(); err != nil {
