@@ -95,7 +95,7 @@ controlplane: ## try three coordinators and thirty members on faults, a rolling 
 	RSC_CONTROLPLANE=short; export RSC_CONTROLPLANE; $(CONTROLPLANE) -parallel 4 ./controlplane | $(VERDICTS)
 
 .PHONY: chaos
-chaos: ## kill, freeze and cut off coordinators, members and masters for 5 minutes each, on a Cluster and behind a balancer (SEED, MINUTES)
+chaos: ## kill, freeze and cut off coordinators, members and masters for 5 minutes each, on a Cluster, behind a balancer and on each database (SEED, MINUTES)
 	scripts/test-setup.sh
 	RSC_CONTROLPLANE=long; export RSC_CONTROLPLANE; $(CONTROLPLANE) -parallel 1 -run '^TestChaos' ./controlplane | $(VERDICTS)
 
