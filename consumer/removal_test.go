@@ -242,6 +242,55 @@ func TestAShardIsRemovedUnderItsReader(t *testing.T) {
 	}
 }
 
+// TestAShardIsGivenUpWithARecordInHand: an operator gives up a removed shard whose record is
+// being handled. The handler comes to its end, what it acknowledges is nowhere any more, and
+// the shard is let go of like any other.
+func TestAShardIsGivenUpWithARecordInHand(t *testing.T) {
+	b := newReshardingBed(t, 2)
+	l := newJournal()
+	begun, finish := make(chan struct{}), make(chan struct{})
+	cfg := b.config("a", l.handler("a", func(ctx context.Context, r consumer.Record) error {
+		if r.Shard == 0 {
+			return nil
+		}
+		close(begun)
+		select {
+		case <-finish:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}))
+	var book logbook
+	cfg.Logger = book.logger()
+	c := start(t, cfg)
+	eventually(t, "it has both shards", func() bool { return slices.Equal(held(c), []int{0, 1}) })
+	b.add(2)
+	receive(t, begun)
+	ctx, to := context.Background(), 1
+	if _, err := b.coord.ScaleStream(ctx, stream, protocol.Scale{TargetShardCount: &to, RequestedBy: "test", Reason: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	b.shards = 1
+	if _, err := b.coord.GiveUp(ctx, stream, protocol.GiveUp{Shards: protocol.Shards{1}, Order: protocol.Order{RequestedBy: "test", Reason: "test"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the key is gone", func() bool { return b.redis.Exists(ctx, key(1)).Val() == 0 })
+	eventually(t, "the shard is revoked", func() bool { return len(book.find("shard revoked")) == 1 })
+	close(finish)
+	eventually(t, "the shard is let go of", func() bool { return slices.Equal(held(c), []int{0}) })
+	b.add(5)
+	l.await(t, 7)
+	b.expectOnly("a")
+	for _, said := range book.find("") {
+		if said.level > slog.LevelInfo {
+			t.Errorf("%s: %s %v", said.level, said.text, said.attrs)
+		}
+	}
+	c.stop()
+	l.clean(t)
+}
+
 // expectOnly fails the test unless Redis holds the shards of the stream and nothing else,
 // and no other consumer names than these.
 func (b *bed) expectOnly(names ...string) {
