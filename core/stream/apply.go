@@ -58,8 +58,12 @@ type EnsureGroup struct {
 type Provisioned struct{}
 
 // GroupCreated notes that a group's consumer groups and aggregate exist. Which version
-// of the record that follows is found out by Adopted.
-type GroupCreated struct{ Name string }
+// of the record that follows is found out by Adopted. Since says which group of that name
+// it was, by CreatedAt in milliseconds; 0 is any.
+type GroupCreated struct {
+	Name  string
+	Since int64
+}
 
 // DeleteGroup begins to delete a group.
 type DeleteGroup struct {
@@ -212,6 +216,10 @@ func (s *State) apply(in Input, cmd Command) ([]Event, bool, error) {
 	case EnsureGroup:
 		return s.ensureGroup(in, cmd)
 	case GroupCreated:
+		if i, found := s.find(cmd.Name); found && cmd.Since != 0 && s.Groups[i].CreatedAt.UnixMilli() != cmd.Since {
+			// That one was deleted meanwhile, and the next is yet to be created.
+			return nil, false, nil
+		}
 		return s.phase(cmd.Name, GroupCreating, GroupLive)
 	case DeleteGroup:
 		return s.deleteGroup(cmd)

@@ -143,7 +143,7 @@ func (s *State) nextOf(in Input, g *Group) (steps []Step) {
 		for _, run := range s.wanted() {
 			steps = append(steps, ProvisionStep{First: run.First, End: run.End, Groups: []string{g.Name}, Start: s.GroupStart})
 		}
-		steps = append(steps, CreateGroupStep{Name: g.Name, Again: g.Again, Done: GroupCreated{g.Name}})
+		steps = append(steps, CreateGroupStep{Name: g.Name, Again: g.Again, Done: GroupCreated{g.Name, g.CreatedAt.UnixMilli()}})
 	case GroupDeleting:
 		if !g.goes() {
 			return append(steps, AskGroupStep{Name: g.Name, Done: DeleteFinally{g.Name}, Refused: KeepGroup{g.Name}})

@@ -55,7 +55,11 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 	case "provisioned":
 		return w.apply(t, Provisioned{})
 	case "group-created":
-		return w.apply(t, GroupCreated{name})
+		cmd := GroupCreated{Name: name}
+		if g, there := w.state.Group(name); there {
+			cmd.Since = g.CreatedAt.UnixMilli() - c.Int(t, "older", 0)
+		}
+		return w.apply(t, cmd)
 	case "delete-group":
 		return w.apply(t, DeleteGroup{Name: name, Force: c.Has("force"), DeleteData: c.Has("data")})
 	case "keep-group":
@@ -215,7 +219,9 @@ func (w *world) next() string {
 		case ProvisionStep:
 			out = append(out, fmt.Sprintf("provision %d to %d for groups %v from the %s%s, then %s", s.First, s.End, s.Groups, s.Start, renewed[s.Renew], command(s.Done)))
 		case CreateGroupStep:
-			out = append(out, fmt.Sprintf("create %s, again %v, then %s", s.Name, s.Again, command(s.Done)))
+			g, _ := w.state.Group(s.Name)
+			done := strings.ReplaceAll(command(s.Done), fmt.Sprintf(" %d", g.CreatedAt.UnixMilli()), "")
+			out = append(out, fmt.Sprintf("create %s, again %v, then %s", s.Name, s.Again, done))
 		case AskGroupStep:
 			out = append(out, fmt.Sprintf("ask for members of %s, then %s, or %s", s.Name, command(s.Done), command(s.Refused)))
 		case DeleteGroupStep:
