@@ -39,14 +39,14 @@ func TestRefusedDoNotHoldUpOthers(t *testing.T) {
 			for range cap(busy) {
 				busy <- struct{}{}
 			}
-			if err := a.Record(t.Context(), tt.passes); err != nil {
+			if err := a.Record(t.Context(), tt.passes); err != nil { //nolint:contextcheck // the ended one is for one call
 				t.Errorf("the other kind waits: %v", err)
 			}
 			if err := a.Record(ended, tt.waits); !errors.Is(err, enough) {
 				t.Errorf("one more is written: %v", err)
 			}
 			<-busy
-			if err := a.Record(t.Context(), tt.waits); err != nil {
+			if err := a.Record(t.Context(), tt.waits); err != nil { //nolint:contextcheck // the ended one is for one call
 				t.Errorf("when there is room again: %v", err)
 			}
 		})
