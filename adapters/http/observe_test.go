@@ -3,7 +3,9 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -106,4 +108,29 @@ func TestMetricsRoutes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A heartbeat that is observed allocates what it allocates anyway.
+func TestObserveAllocatesNothing(t *testing.T) {
+	cost := func(change func(*Config)) float64 {
+		api := newAPI(t, &silent{}, change)
+		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, beatPath, nil)
+		w := httptest.NewRecorder()
+		return testing.AllocsPerRun(200, func() {
+			q.Body = io.NopCloser(strings.NewReader(minimalBeat))
+			w.Body.Reset()
+			api.ServeHTTP(w, q)
+		})
+	}
+	without := cost(func(*Config) {})
+	if with := cost(func(c *Config) { c.Observe = func(Served) {} }); with > without {
+		t.Errorf("%g allocations, %g without", with, without)
+	}
+}
+
+// silent is a fake that writes nothing down.
+type silent struct{ fake }
+
+func (*silent) Heartbeat(_ context.Context, _, _ string, q *protocol.Heartbeat) protocol.HeartbeatResponse {
+	return protocol.NewHeartbeatResponse(q, protocol.StatusOK, "", protocol.DefaultTimings())
 }
