@@ -194,7 +194,7 @@ func otlpAttributes(all []attribute.KeyValue) []otlpAttribute {
 			b := a.Value.AsBool()
 			v.Bool = &b
 		default:
-			text := a.Value.Emit()
+			text := a.Value.String()
 			v.String = &text
 		}
 	}
