@@ -163,6 +163,7 @@ var anywhere = map[string]func(*testing.T, place){
 	"DroppedTables":         testDroppedTables,
 	"DamagedRecord":         testDamagedRecord,
 	"Audit":                 testAudit,
+	"WideRenewal":           testWideRenewal,
 }
 
 // beside are tests on a server that do it no harm, and sore those that do: they come one
