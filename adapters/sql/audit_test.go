@@ -34,7 +34,7 @@ func testAudit(t *testing.T, p place) {
 	// Those that were written together did not see each other.
 	record(port.AuditEntry{StreamPrefix: "Orders", Reason: "last"})
 	record(port.AuditEntry{Outcome: port.AuditUnauthorized})
-	rows, err := cfg.DB.QueryContext(t.Context(), "SELECT kind, stream, entry FROM "+cfg.TablePrefix+"audit ORDER BY id")
+	rows, err := cfg.DB.QueryContext(t.Context(), "SELECT kind, stream, entry FROM "+cfg.TablePrefix+"audit ORDER BY id") //nolint:gosec // the prefix is ours
 	if err != nil {
 		t.Fatal(err)
 	}

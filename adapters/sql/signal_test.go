@@ -80,10 +80,10 @@ func (w *watched) until(t *testing.T, want port.Change) {
 // testDeafness: where notifications are sent and do not arrive, that is noticed and said,
 // and nothing is told; it is tried again.
 func testDeafness(t *testing.T, s *sqltest.Server) {
-	real := listenOn(s.DSN())
+	all := listenOn(s.DSN())
 	var hears atomic.Bool
 	listen := func(ctx context.Context, channel string, begun func(), heard func(string)) error {
-		return real(ctx, channel, begun, func(payload string) {
+		return all(ctx, channel, begun, func(payload string) {
 			if hears.Load() {
 				heard(payload)
 			}

@@ -37,13 +37,14 @@ func (t *tx) exec(ctx context.Context, text string, args ...any) (int64, error) 
 	return result.RowsAffected()
 }
 
-func (t *tx) execPrepared(ctx context.Context, text string, args []any) (int64, error) {
+func (t *tx) execPrepared(ctx context.Context, text string, args []any) (n int64, err error) {
 	statement, err := t.conn.PrepareContext(ctx, text)
 	if err != nil {
 		return 0, err
 	}
+	defer func() { err = errors.Join(err, statement.Close()) }()
 	result, err := statement.ExecContext(ctx, args...)
-	if err := errors.Join(err, statement.Close()); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
