@@ -79,7 +79,7 @@ type Shape struct {
 	// Past the coordinators, per second: Strangers make consumer groups, Rewind sets one
 	// of ours back, Destroy deletes one on a shard, Delete deletes and trims records.
 	Strangers, Rewind, Destroy, Delete float64
-	// FromLatest is the share of seeds in which new groups begin at the newest record.
+	// FromLatest lets new groups begin at the newest record, in a quarter of the seeds.
 	FromLatest bool
 }
 
