@@ -82,10 +82,16 @@ func (a *api) Routing(ctx context.Context, prefix, name string) (protocol.Routin
 // ScaleGroup implements httpapi.Coordinator.
 func (a *api) ScaleGroup(ctx context.Context, prefix, name string, r protocol.Scale) (protocol.Migration, error) {
 	m, err := a.Coordinator.ScaleGroup(ctx, prefix, name, r)
+	end := endOf(err, m.ReshardingID == protocol.NoMigration)
 	g := a.t.about(prefix, name)
+	if name == wholeStream && g != a.t.strangers {
+		// A group may have that name.
+		a.t.streams.scaled(prefix, end)
+		return m, err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.scaled[endOf(err, m.ReshardingID == protocol.NoMigration)]++
+	g.scaled[end]++
 	return m, err
 }
 

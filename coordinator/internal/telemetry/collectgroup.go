@@ -50,10 +50,12 @@ func (c *collector) group(s *sink, w *World, look *service.GroupLook, r *reading
 	s.put(violations, all, number(look.Damaged))
 	s.count(violationCount, all, look.Complaints)
 	s.put(heldHere, all, float64(look.Held))
-	for status, n := range look.Answered {
-		s.count(heartbeats, c.base.with("stream", prefix, "group", name, "status", string(status)), n)
-	}
 	stats := c.t.known(look.Key)
+	for status, n := range look.Answered {
+		if look.Key != stranger {
+			s.count(heartbeats, c.base.with("stream", prefix, "group", name, "status", string(status)), n)
+		}
+	}
 	if stats != nil {
 		c.happenings(s, all, stats)
 		c.requests(s, stats, prefix, name)

@@ -72,8 +72,12 @@ var (
 	migrations    = counter("migration_total", "Migrations that came to a state.")
 )
 
-// none stands for a stream or group that does not exist.
-const none = "none"
+const (
+	// none stands for a stream or group that does not exist.
+	none = "none"
+	// wholeStream stands for the group where a stream was scaled by its own name.
+	wholeStream = "stream"
+)
 
 // collector makes the series of groups, members and shards, and whatever else is not
 // an instrument.
@@ -203,7 +207,7 @@ func (c *collector) streams(s *sink, looks []service.StreamLook) {
 		}
 	}
 	c.t.streams.each(looks, func(prefix string, st *streamStats) {
-		c.scaled(s, prefix, "stream", st.scaled)
+		c.scaled(s, prefix, wholeStream, st.scaled)
 		for state, n := range st.states {
 			s.count(migrations, c.base.with("stream", prefix, "state", string(state)), n)
 		}

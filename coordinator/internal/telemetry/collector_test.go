@@ -227,6 +227,39 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// Groups may have the names that stand for something else in labels.
+func TestNamesThatLabelsUse(t *testing.T) {
+	w := newWorld(t)
+	api := w.API(w.c)
+	three := 3
+	for _, key := range []port.GroupKey{{Stream: none, Group: none}, {Stream: "orders", Group: wholeStream}, {Stream: "orders", Group: none}} {
+		if _, err := w.c.CreateGroup(t.Context(), key.Stream, key.Group, protocol.CreateGroup{RequestedBy: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the group answers", func() bool {
+			late := &member{id: "late"}
+			late.last.MemberEpoch = 5
+			w.beat(t, key.Stream, key.Group, late)
+			return late.last.Status == protocol.StatusUnknownMember
+		})
+		w.Served(httpapi.Served{Method: "GET", Route: "/x", Stream: key.Stream, Group: key.Group, Status: 200})
+		if _, err := api.ScaleGroup(t.Context(), key.Stream, key.Group, protocol.Scale{TargetShardCount: &three, RequestedBy: "test", Reason: "test"}); err != nil && !errors.Is(err, protocol.ErrMigrationActive) {
+			t.Fatal(err)
+		}
+		if _, err := api.Routing(t.Context(), key.Stream, key.Group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := api.ScaleStream(t.Context(), "orders", protocol.Scale{TargetShardCount: &three, RequestedBy: "test", Reason: "test"}); err != nil && !errors.Is(err, protocol.ErrMigrationActive) {
+		t.Fatal(err)
+	}
+	w.Served(httpapi.Served{Method: "GET", Route: "/x", Stream: "no", Group: "no", Status: 200})
+	w.c.Heartbeat(t.Context(), "no", "no", (&member{id: "a"}).next("no"))
+	if _, err := w.registry.Gather(); err != nil {
+		t.Error(err)
+	}
+}
+
 // There is no limit at which series are thrown together.
 func TestThousandsOfMembers(t *testing.T) {
 	if testing.Short() {

@@ -153,8 +153,15 @@ func (t *Telemetry) groupState(key port.GroupKey, v *group.View) {
 	t.of(key).became(t.now(), v.State)
 }
 
+// stranger is what requests about no group that exists are counted as. Those about a
+// group of this name are counted with them, and its heartbeats and events are not.
+var stranger = port.GroupKey{Stream: none, Group: none}
+
 // of returns the statistics of a group that exists.
 func (t *Telemetry) of(key port.GroupKey) *groupStats {
+	if key == stranger {
+		return t.strangers
+	}
 	if g := t.known(key); g != nil {
 		return g
 	}
