@@ -42,6 +42,8 @@ type Coordinator struct {
 	repairing bool
 	// lanes keep the steps of one stream from running twice at once here.
 	lanes map[string]*lane
+	// doubts are groups that may have lost what they had adopted, until the stream is told.
+	doubts map[port.GroupKey]struct{}
 
 	// turnedAway counts heartbeats that no group was asked about.
 	turnedAway statusCounts
@@ -74,7 +76,7 @@ func New(cfg Config, ports Ports) (*Coordinator, error) {
 	closing, begin := context.WithCancel(life)
 	c := &Coordinator{
 		cfg: cfg, ports: ports, life: life, kill: kill, closing: closing, close: begin,
-		groups: map[port.GroupKey]*runner{}, known: map[string]*known{}, lanes: map[string]*lane{}, lost: lostShards{},
+		groups: map[port.GroupKey]*runner{}, known: map[string]*known{}, lanes: map[string]*lane{}, lost: lostShards{}, doubts: map[port.GroupKey]struct{}{},
 	}
 	c.health.loopSeen.Store(int64(ports.Clock.Mono()))
 	if ports.Signal != nil {

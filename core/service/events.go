@@ -15,6 +15,7 @@ func (c *Coordinator) publish(key port.GroupKey, events []group.Event) {
 	for _, e := range events {
 		logGroupEvent(log, e)
 	}
+	c.doubt(key, events)
 	if c.cfg.OnGroupEvents != nil {
 		c.cfg.OnGroupEvents(key, events)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
@@ -56,6 +57,10 @@ func (c *Coordinator) forgetOthers(prefixes []string) {
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.known, func(prefix string, _ *known) bool {
 		_, there := slices.BinarySearch(prefixes, prefix)
+		return !there
+	})
+	maps.DeleteFunc(c.doubts, func(key port.GroupKey, _ struct{}) bool {
+		_, there := slices.BinarySearch(prefixes, key.Stream)
 		return !there
 	})
 }

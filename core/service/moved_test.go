@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/group"
@@ -63,5 +64,50 @@ func TestAnOperatorsChangeNoticesAFailover(t *testing.T) {
 	s, err := group.Decode(rec.Body)
 	if err != nil || s.Correction == nil || s.Timings != slower {
 		t.Errorf("correction %+v, timings %+v, %v", s.Correction, s.Timings, err)
+	}
+}
+
+// A failover has lost what a group had adopted, and nothing of the stream, whose record
+// lies elsewhere: the group is told again.
+func TestAGroupThatWentBackAdoptsAgain(t *testing.T) { synctest.Test(t, adoptsAgain) }
+
+func adoptsAgain(t *testing.T) {
+	store := memstore.New()
+	before := still(t, store)
+	if _, err := before.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
+		t.Fatal(err)
+	}
+	key := port.GroupKey{Stream: "orders", Group: "billing"}
+	read := func() (port.GroupRecord, group.State) {
+		t.Helper()
+		rec, err := store.LoadGroup(t.Context(), key, port.Version{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := group.Decode(rec.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec, s
+	}
+	rec, s := read()
+	old := group.New("orders", "billing", 1, s.StreamVersion-1, fast, s.CreatedAt)
+	old.Saving(group.Save{Revision: rec.Version.Revision + 1, Nonce: "old"}, rec.Version.Instance)
+	body, err := group.Encode(&old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.SaveGroup(t.Context(), key, port.GroupSave{Expected: rec.Version, Nonce: "old", Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	start(t, moved{store}, nil)
+	for began := time.Now(); old.ReadCount != 2; _, old = read() {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("the group reads %d shards of 2", old.ReadCount)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

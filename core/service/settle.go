@@ -137,9 +137,9 @@ func (c *Coordinator) scanStreams(ctx context.Context) {
 		return
 	}
 	c.forgetOthers(prefixes)
-	if err := c.importStreams(ctx, prefixes); err != nil {
-		return
-	}
+	// What is wrong with it was logged, and is no reason for the others to wait: one of
+	// several servers may be away.
+	_ = c.importStreams(ctx, prefixes)
 	var scans sync.WaitGroup
 	defer scans.Wait()
 	free := make(chan struct{}, scansAtOnce)
@@ -157,6 +157,10 @@ func (c *Coordinator) scanStreams(ctx context.Context) {
 }
 
 func (c *Coordinator) scanStream(ctx context.Context, prefix string) {
+	if err := c.tellDoubts(ctx, prefix); err != nil {
+		c.logTrouble(ctx, prefix, err)
+		return
+	}
 	s, _, err := c.loadStream(ctx, prefix)
 	if err == nil && len(s.Next(c.streamInput(&s, false))) == 0 && !c.mayHaveStrays(&s) {
 		return

@@ -186,7 +186,7 @@ func (m *mind) carryOut(effect engine.Effect) {
 	case engine.Ensure:
 		m.ensure(0)
 	case engine.Publish:
-		c.publish(e.Events)
+		c.publish(m.group, e.Events)
 	case engine.Complain:
 		c.w.violate("%s complains: %v", c.name, e.Err)
 	case engine.Unlock:
@@ -225,7 +225,7 @@ func (m *mind) call(do, lost func() engine.Happening) {
 }
 
 // publish counts and tells what happened.
-func (c *coordinator) publish(events []group.Event) {
+func (c *coordinator) publish(name string, events []group.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
 		case group.MemberJoined:
@@ -249,9 +249,11 @@ func (c *coordinator) publish(events []group.Event) {
 			}
 			c.w.logf("%s: shard %d released by %s, %s", c.name, e.Shard, e.Member, e.Cause)
 		case group.CorrectionOpened:
+			c.doubts = append(c.doubts, stream.GroupWentBack{Name: name})
 			c.w.counts.Corrections++
 			c.w.logf("%s: correction %d: %s", c.name, e.Jump, e.Reason)
 		case group.CorrectionEnded:
+			c.doubts = append(c.doubts, stream.GroupWentBack{Name: name})
 			c.w.logf("%s: correction %d has ended", c.name, e.Jump)
 		case group.TargetChanged:
 			c.w.counts.Targets++

@@ -161,7 +161,7 @@ func (c *coordinator) saveGroup(name string, at engine.Version, state group.Stat
 			then(false, nil)
 			return
 		}
-		c.publish(events)
+		c.publish(name, events)
 		then(true, nil)
 	})
 }

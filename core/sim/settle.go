@@ -23,6 +23,8 @@ type streamSide struct {
 	// meanwhile.
 	settling bool
 	waiting  []func(error)
+	// doubts are groups that may have lost what they had adopted.
+	doubts []stream.Command
 }
 
 const (
@@ -65,6 +67,14 @@ func (c *coordinator) scan(life int) {
 			c.minds[i] = c.newMind(m.group)
 			c.minds[i].happen(engine.Woke{})
 		}
+	}
+	if doubts := c.doubts; len(doubts) > 0 {
+		c.doubts = nil
+		c.change(0, func(_ stream.State, err error) {
+			if err != nil {
+				c.doubts = append(c.doubts, doubts...)
+			}
+		}, doubts...)
 	}
 	if !c.settling {
 		c.settle(func(error) {})

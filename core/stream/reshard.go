@@ -46,6 +46,10 @@ type Adopted struct {
 	Version int64
 }
 
+// GroupWentBack notes that the last writes of a group may be lost, what it had adopted
+// among them.
+type GroupWentBack struct{ Name string }
+
 // Rollback begins to take a change back.
 type Rollback struct{ ID string }
 
@@ -66,17 +70,18 @@ type IgnoreGroup struct{ Name string }
 // GiveUp has removed shards go with what they hold.
 type GiveUp struct{ Shards []int }
 
-func (Scale) isCommand()       {}
-func (Activate) isCommand()    {}
-func (BeginDrain) isCommand()  {}
-func (Prove) isCommand()       {}
-func (Retire) isCommand()      {}
-func (Adopted) isCommand()     {}
-func (Rollback) isCommand()    {}
-func (RolledBack) isCommand()  {}
-func (FoundStrays) isCommand() {}
-func (IgnoreGroup) isCommand() {}
-func (GiveUp) isCommand()      {}
+func (Scale) isCommand()         {}
+func (Activate) isCommand()      {}
+func (BeginDrain) isCommand()    {}
+func (Prove) isCommand()         {}
+func (Retire) isCommand()        {}
+func (Adopted) isCommand()       {}
+func (GroupWentBack) isCommand() {}
+func (Rollback) isCommand()      {}
+func (RolledBack) isCommand()    {}
+func (FoundStrays) isCommand()   {}
+func (IgnoreGroup) isCommand()   {}
+func (GiveUp) isCommand()        {}
 
 // Resharding: a change of the shard count came to a state.
 type Resharding struct {
@@ -127,6 +132,8 @@ func (s *State) reshard(in Input, cmd Command) ([]Event, bool, error) {
 		return s.retire(in, cmd)
 	case Adopted:
 		return s.adopted(cmd)
+	case GroupWentBack:
+		return s.wentBack(cmd)
 	case Rollback:
 		return s.rollback(in, cmd)
 	case RolledBack:
@@ -303,6 +310,15 @@ func (s *State) adopted(cmd Adopted) ([]Event, bool, error) {
 		return nil, false, nil
 	}
 	s.Groups[i].Adopted = cmd.Version
+	return nil, true, nil
+}
+
+func (s *State) wentBack(cmd GroupWentBack) ([]Event, bool, error) {
+	i, found := s.find(cmd.Name)
+	if !found || s.Groups[i].Adopted == 0 {
+		return nil, false, nil
+	}
+	s.Groups[i].Adopted = 0
 	return nil, true, nil
 }
 

@@ -90,6 +90,8 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		return w.apply(t, Activate{ID: name, Groups: c.List("groups")})
 	case "adopted":
 		return w.apply(t, Adopted{name, w.state.Version - c.Int(t, "older", 0)})
+	case "went-back":
+		return w.apply(t, GroupWentBack{name})
 	case "adopt-all":
 		for _, g := range w.state.Groups {
 			w.apply(t, Adopted{g.Name, w.state.Version})

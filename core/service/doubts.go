@@ -1,0 +1,54 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/stream"
+)
+
+// doubt notes groups that may have lost their last writes, and with them what they had
+// adopted of their stream, whose record may lie elsewhere and have lost nothing. The
+// beginning and the end of a correction say so, in case that the coordinator which began
+// it is gone.
+func (c *Coordinator) doubt(key port.GroupKey, events []group.Event) {
+	for _, e := range events {
+		switch e.(type) {
+		case group.CorrectionOpened, group.CorrectionEnded:
+			c.mu.Lock()
+			c.doubts[key] = struct{}{}
+			c.mu.Unlock()
+		}
+	}
+}
+
+// tellDoubts has the groups of a stream that are doubted adopt its shards anew.
+func (c *Coordinator) tellDoubts(ctx context.Context, prefix string) error {
+	var cmds []stream.Command
+	c.mu.Lock()
+	for key := range c.doubts {
+		if key.Stream == prefix {
+			cmds = append(cmds, stream.GroupWentBack{Name: key.Group})
+			delete(c.doubts, key)
+		}
+	}
+	c.mu.Unlock()
+	if len(cmds) == 0 {
+		return nil
+	}
+	_, err := c.changeStream(ctx, prefix, cmds...)
+	if err == nil || errors.Is(err, protocol.ErrStreamNotFound) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cmd := range cmds {
+		if back, ok := cmd.(stream.GroupWentBack); ok {
+			c.doubts[port.GroupKey{Stream: prefix, Group: back.Name}] = struct{}{}
+		}
+	}
+	return err
+}
