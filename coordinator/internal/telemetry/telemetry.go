@@ -185,7 +185,7 @@ func (t *Telemetry) known(key port.GroupKey) *groupStats {
 // Handler answers scrapes.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(t.log.Handler(), slog.LevelWarn),
+		ErrorLog: &scrapeLog{log: t.log, now: time.Now},
 		// What is wrong with one series is no reason to keep the others back.
 		ErrorHandling:       promhttp.ContinueOnError,
 		MaxRequestsInFlight: maxScrapes,
