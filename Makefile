@@ -9,8 +9,9 @@ SHELL := bash
 # are from it, and whether the tree is dirty; the commit alone before any tag.
 VERSION := $(shell git describe --tags --match 'coordinator/v*' --always --dirty 2>/dev/null | sed 's|^coordinator/||')
 
-# How long the tests of one package may take.
-TEST_TIMEOUT ?= 4m
+# After how long the tests of one package are taken to hang. Those that wait for servers
+# and leases take minutes beside others.
+TEST_TIMEOUT ?= 8m
 E2E_TIMEOUT ?= 10m
 
 .PHONY: help
@@ -46,11 +47,11 @@ demo: build ## run the whole system for a while under trouble and account for ev
 
 # -count=1, because the go command does not see everything that a result rests
 # on: the suites in e2e start processes built from other modules and read files
-# of the whole repository.
+# of the whole repository. -p 3, because the longest packages wait most of the time.
 .PHONY: test
 test: ## run all tests of all modules with the race detector, on servers they start themselves
 	scripts/test-setup.sh
-	go test -race -count=1 -timeout $(TEST_TIMEOUT) work
+	go test -race -count=1 -p 3 -timeout $(TEST_TIMEOUT) work
 
 .PHONY: test-fast
 test-fast: ## run the tests that need no server, without the race detector

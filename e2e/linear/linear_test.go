@@ -25,6 +25,7 @@ const (
 // few groups, while something happens to them, to their connections or to the
 // servers. All they were told has one explanation.
 func TestWritersSeeOneOrder(t *testing.T) {
+	slow(t)
 	for _, test := range []struct {
 		name    string
 		kind    faultkit.Kind
@@ -64,6 +65,14 @@ func TestWritersSeeOneOrder(t *testing.T) {
 			})
 			judge(t, ops, test.unknown, !test.lenient)
 		})
+	}
+}
+
+// slow skips what takes servers and time in the quick run.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
+		t.Skip("runs real processes: skipped in the quick run")
 	}
 }
 

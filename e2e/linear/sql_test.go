@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -82,6 +81,7 @@ var commits = map[sqltest.Kind]string{sqltest.Postgres: "COMMIT\x00", sqltest.Ma
 
 // TestWritersSeeOneOrderInADatabase is the same with databases.
 func TestWritersSeeOneOrderInADatabase(t *testing.T) {
+	slow(t)
 	faults := []struct {
 		name string
 		// fault is done again and again while the writers run.
@@ -127,9 +127,7 @@ func cutNowAndThen(p *sqltest.Proxy, _ sqltest.Kind) {
 
 // TestWritersSeeOneOrderInAFile: processes on one SQLite file, one of which is killed.
 func TestWritersSeeOneOrderInAFile(t *testing.T) {
-	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
-		t.Skip("runs real processes: skipped in the quick run")
-	}
+	slow(t)
 	for _, kill := range []bool{false, true} {
 		t.Run("killed="+strconv.FormatBool(kill), func(t *testing.T) {
 			seed := rand.Uint64()
