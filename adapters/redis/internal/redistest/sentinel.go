@@ -27,14 +27,14 @@ func StartWatched(tb testing.TB) *Watched {
 	}
 	w.Replica = Start(tb, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
 	w.Replica.inStep(w.Master)
-	w.Sentinel = startSentinel(tb, w.Name, host, port)
+	w.Sentinel = startSentinel(tb, w.Master.program, w.Name, host, port)
 	Eventually(tb, "the Sentinel to know the replica", func() bool {
 		return strings.Contains(w.Sentinel.must("INFO sentinel"), "slaves=1")
 	})
 	return w
 }
 
-func startSentinel(tb testing.TB, name, host, port string) *Server {
+func startSentinel(tb testing.TB, program, name, host, port string) *Server {
 	tb.Helper()
 	own, err := freePort()
 	if err != nil {
@@ -47,7 +47,7 @@ func startSentinel(tb testing.TB, name, host, port string) *Server {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", own), tb: tb, args: []string{file, "--sentinel"}}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", own), tb: tb, program: program, args: []string{file, "--sentinel"}}
 	if err := s.launch(); err != nil {
 		tb.Fatalf("the Sentinel does not start: %v", err)
 	}
