@@ -43,17 +43,22 @@ func (a *api) reshardRoutes() []route {
 
 func accepted(body any) reply { return reply{status: http.StatusAccepted, body: body} }
 
-func (a *api) scaleStream(c *gin.Context) (reply, error) {
+// onStream has an order carried out on the stream that the path names.
+func onStream[R, A any](c *gin.Context, do func(ctx context.Context, prefix string, r R) (A, error)) (reply, error) {
 	prefix, err := streamPrefix(c)
 	if err != nil {
 		return reply{}, err
 	}
-	var r protocol.Scale
+	var r R
 	if err := readAdmin(c, &r); err != nil {
 		return reply{}, err
 	}
-	scaled, err := a.coordinator.ScaleStream(c.Request.Context(), prefix, r)
-	return accepted(scaled), err
+	done, err := do(c.Request.Context(), prefix, r)
+	return accepted(done), err
+}
+
+func (a *api) scaleStream(c *gin.Context) (reply, error) {
+	return onStream(c, a.coordinator.ScaleStream)
 }
 
 func (a *api) scaleGroup(c *gin.Context) (reply, error) {
@@ -140,27 +145,9 @@ func (a *api) rollBackGroup(c *gin.Context) (reply, error) {
 }
 
 func (a *api) ignoreGroup(c *gin.Context) (reply, error) {
-	prefix, err := streamPrefix(c)
-	if err != nil {
-		return reply{}, err
-	}
-	var r protocol.IgnoreGroup
-	if err := readAdmin(c, &r); err != nil {
-		return reply{}, err
-	}
-	s, err := a.coordinator.IgnoreGroup(c.Request.Context(), prefix, r)
-	return accepted(s), err
+	return onStream(c, a.coordinator.IgnoreGroup)
 }
 
 func (a *api) giveUp(c *gin.Context) (reply, error) {
-	prefix, err := streamPrefix(c)
-	if err != nil {
-		return reply{}, err
-	}
-	var r protocol.GiveUp
-	if err := readAdmin(c, &r); err != nil {
-		return reply{}, err
-	}
-	s, err := a.coordinator.GiveUp(c.Request.Context(), prefix, r)
-	return accepted(s), err
+	return onStream(c, a.coordinator.GiveUp)
 }
