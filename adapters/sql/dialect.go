@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/port"
 )
@@ -21,8 +22,9 @@ type dialect struct {
 	// insertNew and orNothing enclose an INSERT that leaves a row which is there alone.
 	insertNew, orNothing string
 	// begin starts a transaction; lasting says that it must be on the disk when it is
-	// confirmed. Each text is one round trip.
-	begin func(lasting bool) []string
+	// confirmed, still how long it may stand still before the database cuts it off. Each
+	// text is one round trip.
+	begin func(lasting bool, still time.Duration) []string
 	// after is sent when a transaction is over; empty for nothing.
 	after string
 	// lives writes what lies beside a group.

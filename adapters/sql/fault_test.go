@@ -79,23 +79,51 @@ func testLostAnswerToCommit(t *testing.T, s *sqltest.Server) {
 	}
 }
 
-// testLostBeforeCommit: what breaks off before is not written.
+// testLostBeforeCommit: what breaks off before is not written, and is tried again on
+// other connections, but not forever.
 func testLostBeforeCommit(t *testing.T, s *sqltest.Server) {
 	proxy := sqltest.NewProxy(t, s.Addr)
 	prefix := freshPrefix()
 	store := openOn(t, s, prefix, s.DSNThrough(proxy))
 	v := save(t, store, port.Version{})
-	marker := rand.Text()
-	proxy.Lose(marker, 1) // the nonce goes with the statement that writes
-	_, err := store.SaveGroup(t.Context(), orders, port.GroupSave{Expected: v, Nonce: marker, Body: []byte("next")})
+
+	once := rand.Text()
+	proxy.Lose(once, 1) // the nonce goes with the statement that writes
+	next, err := store.SaveGroup(t.Context(), orders, port.GroupSave{Expected: v, Nonce: once, Body: []byte("next")})
+	if err != nil || next.Revision != v.Revision+1 || next.Nonce != once {
+		t.Fatalf("one connection broke, and the save at %+v says %+v, %v", v, next, err)
+	}
+	if proxy.Lost() != 1 {
+		t.Errorf("%d connections broke", proxy.Lost())
+	}
+
+	always := rand.Text()
+	proxy.Lose(always, 100)
+	_, err = store.SaveGroup(t.Context(), orders, port.GroupSave{Expected: next, Nonce: always, Body: []byte("more")})
 	if err == nil || errors.Is(err, port.ErrConflict) {
-		t.Errorf("the connection broke, and the save says %v", err)
+		t.Errorf("each connection broke, and the save says %v", err)
 	}
-	if r := load(t, openOn(t, s, prefix, s.DSN())); r.Version != v {
-		t.Errorf("the record is %+v, was %+v", r.Version, v)
+	if n := proxy.Lost(); n < 2 || n > 10 {
+		t.Errorf("the save was tried on %d connections that broke", n)
 	}
-	// Another connection does it.
-	save(t, store, v)
+	if r := load(t, openOn(t, s, prefix, s.DSN())); r.Version != next {
+		t.Errorf("the record is %+v, was %+v", r.Version, next)
+	}
+	save(t, store, next)
+}
+
+// testSlowWriter: a writer that gets little of its processor is cut off in the middle, so
+// that others get on, and gets through all the same.
+func testSlowWriter(t *testing.T, s *sqltest.Server) {
+	store := openOn(t, s, freshPrefix(), s.DSN())
+	v := save(t, store, port.Version{})
+	attempts, err := store.Dawdle(t.Context(), orders, v.Revision+6, 2500*time.Millisecond)
+	if err != nil || attempts < 2 {
+		t.Fatalf("the writer got through in %d attempts: %v", attempts, err)
+	}
+	if r := load(t, store); r.Version.Revision != v.Revision+6 {
+		t.Errorf("the record is %+v", r.Version)
+	}
 }
 
 // testRestartIsAnotherInstance: in order, by a power cut, and, on PostgreSQL, when one

@@ -24,9 +24,9 @@ var errNoInstance = errors.New("the database has no instance yet")
 // tried again.
 type unwritten struct {
 	err error
-	// unbegun says that the transaction did not even begin: a connection of the pool has
-	// died meanwhile, as all have when the server was restarted.
-	unbegun bool
+	// lost says that the connection ended before the transaction did: it has died in the
+	// pool, as all have when the server was restarted, or the database has cut it off.
+	lost bool
 }
 
 func (e *unwritten) Error() string { return e.err.Error() }
@@ -68,9 +68,9 @@ func (s *Store) passes(err error) bool {
 	return slices.Contains(passing[s.cfg.Dialect], code)
 }
 
-// mostBeginnings is how often a transaction is begun that does not begin. Each attempt
-// takes a connection that has died out of the pool.
-const mostBeginnings = 3
+// mostLost is how often a transaction is tried whose connection ends. Each attempt takes
+// a connection that has died out of the pool.
+const mostLost = 3
 
 // missing are the codes of a table that is not there. SQLite has none of its own for it.
 var missing = map[Dialect]string{Postgres: "42P01", MySQL: "1146", SQLite: "1"}
@@ -83,16 +83,21 @@ func (s *Store) dropped(err error) bool {
 // tryAgain reports whether the call that failed for the nth time is to be made again.
 func (s *Store) tryAgain(err error, n int) bool {
 	var nothing *unwritten
-	if !errors.As(err, &nothing) {
+	if !errors.As(err, &nothing) || answered(err) {
 		return false
 	}
-	return s.passes(err) || errors.Is(err, errNoInstance) || n < mostBeginnings && (nothing.unbegun || errors.Is(err, driver.ErrBadConn))
+	return s.passes(err) || errors.Is(err, errNoInstance) || n < mostLost && (nothing.lost || errors.Is(err, driver.ErrBadConn))
+}
+
+// answered reports whether an error is an answer, which no other attempt makes better.
+func answered(err error) bool {
+	return errors.Is(err, port.ErrConflict) || errors.Is(err, port.ErrTooLarge)
 }
 
 // failed says what was tried on what; the errors of the port stay as they are.
 func failed(ctx context.Context, what, name string, err error) error {
 	switch {
-	case err == nil, errors.Is(err, port.ErrConflict), errors.Is(err, port.ErrTooLarge):
+	case err == nil, answered(err):
 		return err
 	case ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)):
 		// The driver says what it was doing; why it was stopped says more.

@@ -173,6 +173,7 @@ var (
 		"LostAnswerToCommit":    testLostAnswerToCommit,
 		"LostBeforeCommit":      testLostBeforeCommit,
 		"WriterThatStandsStill": testWriterThatStandsStill,
+		"SlowWriter":            testSlowWriter,
 		"CutConnections":        testCutConnections,
 	}
 	sore = map[string]func(*testing.T, *sqltest.Server){

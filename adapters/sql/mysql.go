@@ -2,6 +2,9 @@ package sql
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/port"
 )
@@ -26,17 +29,22 @@ func mysql() dialect {
 
 		insertNew: "INSERT IGNORE",
 
-		// Whoever stands still in the middle is cut off after a second, as is whoever does
-		// nothing: the pool makes a new connection then.
-		begin: func(bool) []string {
-			return []string{"SET SESSION wait_timeout = 1, innodb_lock_wait_timeout = 2", "START TRANSACTION"}
-		},
+		begin:       mysqlBegin,
 		after:       "SET SESSION wait_timeout = 600",
 		lives:       chunked{onConflict: mysqlUpsert, most: mysqlRows},
 		renew:       mysqlRenew,
 		prepareFrom: 256 << 10,
 		maxBody:     mysqlMaxBody,
 		migration:   migration{folder: "mysql", lock: "SELECT GET_LOCK(?, 30)", unlock: "SELECT RELEASE_LOCK(?)"},
+	}
+}
+
+// mysqlBegin starts a transaction. Its limit counts in whole seconds, and whoever waits
+// for a lock waits no longer than two.
+func mysqlBegin(_ bool, still time.Duration) []string {
+	return []string{
+		fmt.Sprintf("SET SESSION wait_timeout = %d, innodb_lock_wait_timeout = 2", int(math.Ceil(still.Seconds()))),
+		"START TRANSACTION",
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	dbsql "database/sql"
 	"encoding/hex"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/port"
 )
@@ -32,11 +34,10 @@ func postgres() dialect {
 	}
 }
 
-// postgresBegin starts a transaction in one message. Whoever stands still in the middle
-// of it is cut off after a second, and whoever waits for a lock waits no longer than two:
-// others have leases to renew.
-func postgresBegin(lasting bool) []string {
-	text := "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 1000; SET LOCAL lock_timeout = 2000"
+// postgresBegin starts a transaction in one message. Whoever waits for a lock waits no
+// longer than two seconds: others have leases to renew.
+func postgresBegin(lasting bool, still time.Duration) []string {
+	text := fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d; SET LOCAL lock_timeout = 2000", still.Milliseconds())
 	if !lasting {
 		text += "; SET LOCAL synchronous_commit = off"
 	}

@@ -1,5 +1,7 @@
 package sql
 
+import "time"
+
 // sqliteRows is how many rows one statement writes.
 const sqliteRows = 256
 
@@ -22,7 +24,7 @@ const sqliteUpsert = " ON CONFLICT (group_id, life) DO UPDATE SET stamp = COALES
 // sqliteBegin takes the lock of the one writer at once. With the journal that is used, a
 // commit that need not last is on the disk with the next one that must; a process that
 // is killed loses neither.
-func sqliteBegin(lasting bool) []string {
+func sqliteBegin(lasting bool, _ time.Duration) []string {
 	synchronous := "PRAGMA synchronous = NORMAL"
 	if lasting {
 		synchronous = "PRAGMA synchronous = FULL"

@@ -15,6 +15,12 @@ const (
 	longestPause = 50 * time.Millisecond
 	// mostAttempts bounds the attempts besides the time of the call.
 	mostAttempts = 1000
+	// firstStill is how long the first attempt at a transaction may stand still between
+	// two statements before the database cuts it off: others wait for what it has locked.
+	// Each further attempt may twice as long, up to longestStill, so that a program that
+	// gets little of its processor, or has much to send, gets through all the same.
+	firstStill   = time.Second
+	longestStill = 4 * time.Second
 	// farewell bounds what is said to a connection when a transaction is over.
 	farewell = time.Second
 )
@@ -71,6 +77,7 @@ var errTimeout = errors.New("the database did not answer in time")
 // transact carries out a transaction. lasting says that it must be on the disk when it
 // is confirmed. What was not carried out because of others' work is tried again.
 func (s *Store) transact(ctx context.Context, lasting bool, do func(ctx context.Context, t *tx) error) error {
+	still := firstStill
 	return s.again(ctx, func() error {
 		if s.dialect.oneWriter {
 			select {
@@ -80,7 +87,8 @@ func (s *Store) transact(ctx context.Context, lasting bool, do func(ctx context.
 				return context.Cause(ctx)
 			}
 		}
-		return s.attempt(ctx, lasting, do)
+		defer func() { still = min(2*still, longestStill) }()
+		return s.attempt(ctx, lasting, still, do)
 	})
 }
 
@@ -106,23 +114,22 @@ func (s *Store) again(ctx context.Context, call func() error) error {
 	}
 }
 
-// attempt carries out a transaction once. An error that is not marked as unwritten
-// leaves open what became of it.
-func (s *Store) attempt(ctx context.Context, lasting bool, do func(ctx context.Context, t *tx) error) error {
+// attempt carries out a transaction once, which may stand still for so long. An error
+// that is not marked as unwritten leaves open what became of it.
+func (s *Store) attempt(ctx context.Context, lasting bool, still time.Duration, do func(ctx context.Context, t *tx) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return &unwritten{err: err, unbegun: true}
+		return &unwritten{err: err, lost: true}
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool, or was given up
-	for _, text := range s.dialect.begin(lasting) {
+	for _, text := range s.dialect.begin(lasting, still) {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			s.abandon(ctx, conn)
-			return &unwritten{err: err, unbegun: true}
+			return &unwritten{err: err, lost: true}
 		}
 	}
 	if err := do(ctx, &tx{Store: s, conn: conn}); err != nil {
-		s.abandon(ctx, conn)
-		return &unwritten{err: err}
+		return &unwritten{err: err, lost: !s.abandon(ctx, conn)}
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		s.abandon(ctx, conn)
@@ -133,14 +140,14 @@ func (s *Store) attempt(ctx context.Context, lasting bool, do func(ctx context.C
 }
 
 // abandon rolls a transaction back, also when ctx has ended. A connection on which that
-// fails is given up, and the database rolls back for itself.
-func (s *Store) abandon(ctx context.Context, conn *dbsql.Conn) {
-	s.leave(ctx, conn, "ROLLBACK", s.dialect.after)
+// fails is given up, and the database rolls back for itself: then it returns false.
+func (s *Store) abandon(ctx context.Context, conn *dbsql.Conn) bool {
+	return s.leave(ctx, conn, "ROLLBACK", s.dialect.after)
 }
 
 // leave brings a connection in order before it goes back to the pool, also when ctx has
-// ended, or gives it up.
-func (s *Store) leave(ctx context.Context, conn *dbsql.Conn, texts ...string) {
+// ended, or gives it up and returns false.
+func (s *Store) leave(ctx context.Context, conn *dbsql.Conn, texts ...string) bool {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer done()
 	for _, text := range texts {
@@ -150,7 +157,8 @@ func (s *Store) leave(ctx context.Context, conn *dbsql.Conn, texts ...string) {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			// With this error a connection is closed and does not come back to the pool.
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-			return
+			return false
 		}
 	}
+	return true
 }
