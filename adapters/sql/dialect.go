@@ -34,6 +34,8 @@ type dialect struct {
 	// announce sends a payload to a channel when the transaction ends. nil where there
 	// are no channels.
 	announce func(ctx context.Context, t *tx, channel, payload string) error
+	// embedded says that the database is in this process: no connection to it is lost.
+	embedded bool
 	// oneWriter says that writers of this process had better wait for each other here.
 	oneWriter bool
 	// prepareFrom is the size of a body from which a statement is prepared, so that the

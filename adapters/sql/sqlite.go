@@ -14,6 +14,7 @@ func sqlite() dialect {
 
 		begin:     sqliteBegin,
 		lives:     chunked{onConflict: sqliteUpsert, most: sqliteRows},
+		embedded:  true,
 		oneWriter: true,
 		migration: migration{folder: "sqlite", transactional: true, setup: "PRAGMA journal_mode = WAL"},
 	}

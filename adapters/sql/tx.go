@@ -129,7 +129,7 @@ func (s *Store) attempt(ctx context.Context, lasting bool, still time.Duration, 
 		}
 	}
 	if err := do(ctx, &tx{Store: s, conn: conn}); err != nil {
-		return &unwritten{err: err, lost: !s.abandon(ctx, conn)}
+		return &unwritten{err: err, lost: !s.abandon(ctx, conn) && !s.dialect.embedded}
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		s.abandon(ctx, conn)
