@@ -45,9 +45,9 @@ func (x *explaining) removal() {
 	s := &x.p.State
 	switch {
 	case x.shard < s.ShardCount:
-	case x.shard >= s.ReadCount || s.Retired.Contains(x.shard):
+	case x.shard >= s.ReadCount || s.Closed.Contains(x.shard):
 		if x.holder == nil {
-			x.say(protocol.CauseRemoved, "the shard was removed from the stream, and nobody may read it any more", "")
+			x.say(protocol.CauseRemoved, "the shard was removed from the stream, or is empty and about to be, and nobody may read it any more", "")
 		}
 	default:
 		x.out.Summary += "; the shard is being removed from the stream and is read until it is empty"

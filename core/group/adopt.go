@@ -13,9 +13,9 @@ import (
 // one that the group follows changes nothing.
 type Adopt struct {
 	ShardCount int
-	// ReadCount is how many are read, 0 for ShardCount; but for those that are Retired.
+	// ReadCount is how many are read, 0 for ShardCount; but for those that are Closed.
 	ReadCount int
-	Retired   spans.Set
+	Closed    spans.Set
 	// StreamVersion is that of the record; 0 for a stream that has none yet, and then
 	// the group only grows.
 	StreamVersion int64
@@ -44,10 +44,10 @@ func (c *change) adopt(cmd Adopt) {
 	}
 	c.s.StreamVersion = max(c.s.StreamVersion, cmd.StreamVersion)
 	c.changed = true
-	if cmd.ShardCount == c.s.ShardCount && read == c.s.ReadCount && slices.Equal(cmd.Retired, c.s.Retired) {
+	if cmd.ShardCount == c.s.ShardCount && read == c.s.ReadCount && slices.Equal(cmd.Closed, c.s.Closed) {
 		return
 	}
-	c.s.ShardCount, c.s.ReadCount, c.s.Retired = cmd.ShardCount, read, cmd.Retired
+	c.s.ShardCount, c.s.ReadCount, c.s.Closed = cmd.ShardCount, read, cmd.Closed
 	c.emit(ShardsAdopted{cmd.ShardCount, read, c.s.StreamVersion})
 	if more := read - len(c.s.Target); more > 0 {
 		l := c.ledger()
@@ -57,6 +57,17 @@ func (c *change) adopt(cmd Adopt) {
 		c.s.Target = append(c.s.Target, slices.Repeat([]int32{None}, more)...)
 	}
 	c.membership = true
+}
+
+// Reader tells whether a shard is read, or may still be: until the group has adopted that
+// it is closed, and its holder has let go. member is the holder, empty where nobody is.
+func (s *State) Reader(shard int) (member string, read bool) {
+	if shard < len(s.Ledger.Holder) {
+		if h := s.Ledger.Holder[shard]; h != None {
+			return s.Lives[h].Member, true
+		}
+	}
+	return "", !s.closed(shard)
 }
 
 // cut drops the rows of shards that are read no more, once nobody may be reading them.

@@ -34,8 +34,8 @@ func (s *State) checkColumns() error {
 	switch {
 	case s.ShardCount < 0 || s.ReadCount < s.ShardCount || s.ReadCount > protocol.MaxShards:
 		return broken("%d shards are written to and %d are read", s.ShardCount, s.ReadCount)
-	case !s.Retired.Proper() || s.Retired.Within(s.ShardCount, s.ReadCount).Len() != s.Retired.Len():
-		return broken("shards %v are gone, of those from %d to %d", s.Retired, s.ShardCount, s.ReadCount)
+	case !s.Closed.Proper() || s.Closed.Within(s.ShardCount, s.ReadCount).Len() != s.Closed.Len():
+		return broken("shards %v are closed, of those from %d to %d", s.Closed, s.ShardCount, s.ReadCount)
 	case n < s.ReadCount || n > protocol.MaxShards || len(s.Ledger.Holder) != n || len(s.Ledger.Grant) != n || len(s.Ledger.Revoke) != n:
 		return broken("columns of %d, %d, %d and %d rows for %d shards",
 			n, len(s.Ledger.Holder), len(s.Ledger.Grant), len(s.Ledger.Revoke), s.ReadCount)

@@ -43,7 +43,7 @@ type head struct {
 type tail struct {
 	// ReadCount is left out where it is ShardCount.
 	ReadCount    int            `json:"readShardCount,omitempty"`
-	Retired      spans.Set      `json:"retiredShards,omitempty"`
+	Closed       spans.Set      `json:"retiredShards,omitempty"`
 	PromisedMs   int64          `json:"promisedLeaseMs,omitempty"`
 	TimingsEpoch protocol.Epoch `json:"timingsEpoch,omitempty"`
 	Instance     string         `json:"instance,omitempty"`
@@ -152,7 +152,7 @@ func Decode(body []byte) (State, error) {
 		Stream: r.StreamPrefix, Group: r.ConsumerGroup, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Counter: r.Counter, GroupEpoch: r.GroupEpoch, AssignmentEpoch: r.AssignmentEpoch,
 		MetadataVersion: r.MetadataVersion, ShardCount: r.ShardCount, StreamVersion: r.StreamVersion,
-		ReadCount: r.ShardCount, Retired: r.Retired,
+		ReadCount: r.ShardCount, Closed: r.Closed,
 		Timings: protocol.Timings{
 			HeartbeatInterval: time.Duration(r.Timings.HeartbeatIntervalMs) * time.Millisecond,
 			Lease:             time.Duration(r.Timings.MemberLeaseTTLMs) * time.Millisecond,

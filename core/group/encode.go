@@ -62,7 +62,7 @@ func (s *State) encode(rows []string) ([]byte, error) {
 }
 
 func (s *State) tail() tail {
-	t := tail{Retired: s.Retired, PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance}
+	t := tail{Closed: s.Closed, PromisedMs: s.Promised.Milliseconds(), TimingsEpoch: s.TimingsEpoch, Instance: s.Instance}
 	if s.ReadCount != s.ShardCount {
 		t.ReadCount = s.ReadCount
 	}

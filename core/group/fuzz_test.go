@@ -137,7 +137,7 @@ func (z *commands) command(op byte, s *State) Command {
 		a := Adopt{ShardCount: int(z.next()) % 12, StreamVersion: int64(z.next())}
 		a.ReadCount = a.ShardCount + int(a.StreamVersion)%3
 		if a.StreamVersion > 128 && a.ReadCount > a.ShardCount {
-			a.Retired = spans.Of(a.ReadCount - 1)
+			a.Closed = spans.Of(a.ReadCount - 1)
 		}
 		return a
 	case 3:

@@ -215,7 +215,7 @@ func (p *schedule) reshape() {
 	cmd.ReadCount = cmd.ShardCount + p.rng.IntN(4)
 	for shard := cmd.ShardCount; shard < cmd.ReadCount; shard++ {
 		if p.chance(2) {
-			cmd.Retired = cmd.Retired.With(shard)
+			cmd.Closed = cmd.Closed.With(shard)
 		}
 	}
 	p.note("other shards are read: %+v", cmd)
@@ -792,7 +792,7 @@ func (p *schedule) expireAll() {
 }
 
 // read counts the shards that are read.
-func read(s *State) int { return s.ReadCount - s.Retired.Len() }
+func read(s *State) int { return s.ReadCount - s.Closed.Len() }
 
 func (p *schedule) active() int { return len(p.state.takersByID()) }
 

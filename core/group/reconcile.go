@@ -88,7 +88,7 @@ func (c *change) retarget() {
 // open lists the shards that are read.
 func (c *change) open() []int {
 	open := make([]int, 0, c.s.ReadCount)
-	for _, run := range c.s.Retired.Without(0, c.s.ReadCount) {
+	for _, run := range c.s.Closed.Without(0, c.s.ReadCount) {
 		for shard := run.First; shard < run.End; shard++ {
 			open = append(open, shard)
 		}

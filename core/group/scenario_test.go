@@ -80,7 +80,7 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 			if err != nil {
 				t.Fatalf("%s: %v", c.Pos, err)
 			}
-			cmd.Retired = cmd.Retired.With(shard)
+			cmd.Closed = cmd.Closed.With(shard)
 		}
 		return w.apply(t, Input{}, cmd)
 	case "retime":

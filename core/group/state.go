@@ -33,12 +33,12 @@ type State struct {
 	// MetadataVersion rises with both.
 	MetadataVersion int64
 	// ShardCount is the adopted copy of the stream's: producers write to so many
-	// shards. ReadCount of them are read, but for those that are Retired; the columns
+	// shards. ReadCount of them are read, but for those that are Closed; the columns
 	// may have more rows, of shards that are read no more and still held. StreamVersion
 	// is the version of the stream record that this was taken from.
 	ShardCount    int
 	ReadCount     int
-	Retired       spans.Set
+	Closed        spans.Set
 	StreamVersion int64
 	// Timings are what every coordinator and member of this group obeys.
 	Timings protocol.Timings
@@ -234,7 +234,7 @@ func (s *State) Summary() protocol.GroupState {
 }
 
 // closed reports a shard that is read no more.
-func (s *State) closed(shard int) bool { return shard >= s.ReadCount || s.Retired.Contains(shard) }
+func (s *State) closed(shard int) bool { return shard >= s.ReadCount || s.Closed.Contains(shard) }
 
 // HasActive reports whether the group has a live member.
 func (s *State) HasActive() bool {

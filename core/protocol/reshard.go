@@ -122,6 +122,8 @@ const (
 	BlockedByBacklog BlockerKind = "BACKLOG"
 	// BlockedByNobody: a shard holds records and has no consumer group.
 	BlockedByNobody BlockerKind = "NO_CONSUMER_GROUP"
+	// BlockedByReader: a member has not let go of a shard that is empty.
+	BlockedByReader BlockerKind = "STILL_READ"
 	// BlockedByRedis: the shards could not be looked at.
 	BlockedByRedis BlockerKind = "REDIS"
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/redis-stream-coordinator/rsc/core/group"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
@@ -65,8 +66,48 @@ func (c *Coordinator) shards(ctx context.Context, s *stream.State, indexes []int
 	return out, nil
 }
 
-// retire removes shards that were proven empty, and notes what became of them.
+// readers finds out who may still be reading shards that were found empty.
+func (c *Coordinator) readers(ctx context.Context, prefix string, groups []string, shards []int) (map[int][]stream.Reader, error) {
+	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	defer done()
+	out := map[int][]stream.Reader{}
+	for _, name := range groups {
+		key := port.GroupKey{Stream: prefix, Group: name}
+		rec, err := c.loadGroup(ctx, key)
+		switch {
+		case err != nil:
+			return nil, err
+		case rec.Version.Revision == 0:
+			// It is yet to be created, or was deleted meanwhile.
+			continue
+		}
+		state, err := group.Decode(rec.Body)
+		if err != nil {
+			return nil, fmt.Errorf("group %s: %w", key, err)
+		}
+		for _, shard := range shards {
+			if member, read := state.Reader(shard); read {
+				out[shard] = append(out[shard], stream.Reader{Group: name, Member: member})
+			}
+		}
+	}
+	return out, nil
+}
+
+// retire removes shards that were proven empty and that nobody reads any more, and notes
+// what became of them.
 func (c *Coordinator) retire(ctx context.Context, prefix string, step stream.RetireStep) (cmd stream.Command, waits bool, err error) {
+	shards := make([]int, len(step.Shards))
+	for i, r := range step.Shards {
+		shards[i] = r.Shard
+	}
+	read, err := c.readers(ctx, prefix, step.Readers, shards)
+	if err != nil {
+		return nil, false, err
+	}
+	if step = step.Without(read); len(step.Shards) == 0 {
+		return nil, true, nil
+	}
 	var noted stream.Retire
 	if c.ports.Shards == nil {
 		for _, r := range step.Shards {

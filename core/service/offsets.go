@@ -256,7 +256,7 @@ func (c *Coordinator) groupState(ctx context.Context, key port.GroupKey) (*group
 func readShards(s *group.State) []int {
 	shards := make([]int, 0, s.ReadCount)
 	for shard := range s.ReadCount {
-		if !s.Retired.Contains(shard) {
+		if !s.Closed.Contains(shard) {
 			shards = append(shards, shard)
 		}
 	}

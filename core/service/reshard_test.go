@@ -308,6 +308,67 @@ func scaleInWaits(t *testing.T) {
 	}
 }
 
+// Who reads a stream while it is removed gets an error from Redis, which old clients do
+// not outlive: so an empty shard is taken from its reader first.
+func TestAShardIsTakenFromItsReaderFirst(t *testing.T) { synctest.Test(t, takenFirst) }
+
+func takenFirst(t *testing.T) {
+	c, _, redis := reshards(t, 4)
+	long := protocol.Timings{HeartbeatInterval: time.Second, Lease: 20 * time.Second, RebalanceTimeout: time.Minute}
+	if _, err := c.SetTimings(t.Context(), "orders", "billing", long); err != nil {
+		t.Fatal(err)
+	}
+	a, b := &beat{id: "a", incarnation: "a1"}, &beat{id: "b", incarnation: "b1"}
+	settle(t, c, 4, a, b)
+	m := scale(t, c, 1)
+	comesTo(t, c, m.ReshardingID, protocol.MigrationDraining, a, b)
+	// From here on b says nothing, and keeps what it has.
+	owned := []int{}
+	for _, s := range b.last.Assignment.AssignedShards {
+		owned = append(owned, int(s.Shard))
+	}
+	pass(t, c, 3*time.Second, a)
+	for _, shard := range owned {
+		if shard > 0 && !slices.Contains(redis.present(0, 9), shard) {
+			t.Errorf("shard %d was removed under its reader", shard)
+		}
+	}
+	var named []int
+	m = comesTo(t, c, m.ReshardingID, protocol.MigrationDraining, a)
+	for _, blocker := range m.BlockedBy {
+		if blocker.Kind != protocol.BlockedByReader || blocker.ConsumerGroup != "billing" || !strings.Contains(blocker.Reason, `member "b"`) {
+			t.Errorf("it waits for %+v", blocker)
+		}
+		named = append(named, int(*blocker.Shard))
+	}
+	if slices.Sort(owned); !slices.Equal(named, slices.DeleteFunc(owned, func(shard int) bool { return shard == 0 })) || len(named) == 0 {
+		t.Errorf("b keeps %v, and the change waits for %v", owned, named)
+	}
+	// The shards of a are gone meanwhile; b lets go, and its go, too.
+	if found := redis.present(0, 9); len(found) != 1+len(named) {
+		t.Errorf("shards %v exist", found)
+	}
+	comesTo(t, c, m.ReshardingID, protocol.MigrationDeprecated, a, b)
+	settle(t, c, 1, a, b)
+	if found := redis.present(0, 9); !slices.Equal(found, []int{0}) {
+		t.Errorf("shards %v exist", found)
+	}
+}
+
+// A member that is gone for good keeps nobody waiting for longer than its lease.
+func TestAReaderThatIsGoneIsWaitedForItsLease(t *testing.T) { synctest.Test(t, goneReader) }
+
+func goneReader(t *testing.T) {
+	c, _, redis := reshards(t, 4)
+	a, b := &beat{id: "a", incarnation: "a1"}, &beat{id: "b", incarnation: "b1"}
+	settle(t, c, 4, a, b)
+	m := scale(t, c, 1)
+	comesTo(t, c, m.ReshardingID, protocol.MigrationDeprecated, a)
+	if found := redis.present(0, 9); !slices.Equal(found, []int{0}) {
+		t.Errorf("shards %v exist", found)
+	}
+}
+
 // Whatever is away, and whoever is killed: the change goes on.
 func TestAnotherCoordinatorGoesOn(t *testing.T) {
 	for _, call := range []string{"Provision 2-4", "LookAt", "Retire"} {

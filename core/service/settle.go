@@ -114,7 +114,7 @@ func (c *Coordinator) step(ctx context.Context, s *stream.State, at port.Version
 }
 
 func adopt(l stream.Layout) group.Adopt {
-	return group.Adopt{ShardCount: l.ShardCount, ReadCount: l.ReadCount, Retired: l.Retired, StreamVersion: l.Version}
+	return group.Adopt{ShardCount: l.ShardCount, ReadCount: l.ReadCount, Closed: l.Closed, StreamVersion: l.Version}
 }
 
 func (c *Coordinator) provision(ctx context.Context, prefix string, step stream.ProvisionStep) error {

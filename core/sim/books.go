@@ -79,6 +79,24 @@ func (b *books) removed(w *world, sh *shard) {
 	}
 }
 
+// unread looks at who reads a shard that a coordinator has just removed, by what it knew
+// of one version of the stream's record.
+func (b *books) unread(w *world, shard int, version int64) {
+	now := &w.store.stream
+	doubtful := w.watch.failedOver > 0 && w.now < w.watch.failedOver+5*w.shape.Timings.Lease
+	if doubtful || version != now.Version {
+		// A group may have lost what it had adopted, or shards may have been given out
+		// again. No record is lost by that, but old clients end with an error.
+		return
+	}
+	for _, p := range w.clients {
+		g, there := now.Group(p.group())
+		if there && g.Phase == stream.GroupLive && slices.Contains(p.reads(), protocol.ShardIndex(shard)) {
+			w.violate("shard %d is removed while %s reads it", shard, p.name())
+		}
+	}
+}
+
 // saved looks at every record of the stream that is saved.
 func (b *books) saved(w *world, next *stream.State) {
 	before := &b.last
@@ -86,7 +104,7 @@ func (b *books) saved(w *world, next *stream.State) {
 		w.violate("the stream's version goes from %d to %d, that of the routes from %d to %d", before.Version, next.Version, before.Switched, next.Switched)
 	}
 	layout := next.Layout()
-	if told, there := b.told[next.Version]; there && (told.ShardCount != layout.ShardCount || told.ReadCount != layout.ReadCount || !slices.Equal(told.Retired, layout.Retired)) {
+	if told, there := b.told[next.Version]; there && (told.ShardCount != layout.ShardCount || told.ReadCount != layout.ReadCount || !slices.Equal(told.Closed, layout.Closed)) {
 		w.violate("version %d of the stream stands for %d shards and %d read, and for %d and %d", next.Version, told.ShardCount, told.ReadCount, layout.ShardCount, layout.ReadCount)
 	}
 	b.told[next.Version] = layout

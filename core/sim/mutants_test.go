@@ -84,6 +84,7 @@ var allMutants = []mutant{
 	{name: "groups begin at the end of new shards", rule: rules.NewShardsFromStart, section: "4.9", shapes: resharding},
 	{name: "removed shards are not read", rule: rules.RemovedShardsAreRead, section: "4.9", shapes: resharding},
 	{name: "routes are not waited for", rule: rules.RoutesRunOut, section: "4.9", shapes: resharding},
+	{name: "a shard is removed under its readers", rule: rules.ReadersLetGo, section: "4.9", shapes: resharding},
 	{name: "groups that are missing on a shard are not waited for", rule: rules.GroupsAreOnShards, section: "4.9", shapes: resharding},
 	{name: "a drain goes by the lag", rule: rules.DrainByCursor, section: "4.9", shapes: resharding},
 	{name: "a shard is removed without a second look", rule: rules.RetireProvesAgain, section: "4.9", shapes: resharding},
@@ -172,6 +173,7 @@ func property(violation string) string {
 		{"although it is healthy", "healthy members are not fenced"}, {"not settled", "all comes to rest"},
 		{"displaces another", "a rejoin displaces nobody"}, {"under token", "tokens rise"}, {"after epoch", "tokens rise"}, {"goes from", "epochs never go back"},
 		{"live shard is removed", "no live shard is removed"}, {"deletes record", "nothing is deleted that is missed"},
+		{"is removed while", "nobody reads what is removed"},
 		{"points at a", "routes point at shards"}, {"of the stream stands for", "a version means one thing"}, {"not handled", "every record is handled"},
 		{"is there again", "removed keys stay away"}, {"is under way", "what is waited for is named"}, {"waits without need", "nothing waits without need"},
 	} {

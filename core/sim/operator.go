@@ -174,5 +174,5 @@ func (w *world) shardsToRead() int {
 		return w.shape.Shards
 	}
 	s := &w.store.stream
-	return s.ReadCount - s.Retired.Len()
+	return s.ReadCount - s.Layout().Closed.Len()
 }

@@ -288,17 +288,7 @@ func (t *turn) step(step stream.Step, then func(cmd stream.Command, waits bool, 
 			})
 		})
 	case stream.RetireStep:
-		var noted stream.Retire
-		c.outside(func() error {
-			for _, r := range step.Shards {
-				if redis.retire(r, step.Ignored) {
-					noted.Gone = append(noted.Gone, r.Shard)
-				} else {
-					noted.Kept = append(noted.Kept, r.Shard)
-				}
-			}
-			return nil
-		}, func(err error) { then(noted, false, err) })
+		t.retire(step, then)
 	case stream.FindStep:
 		var found []int
 		c.outside(func() error {
@@ -317,8 +307,45 @@ func (t *turn) step(step stream.Step, then func(cmd stream.Command, waits bool, 
 	}
 }
 
+// retire removes shards whose readers have let go.
+func (t *turn) retire(step stream.RetireStep, then func(cmd stream.Command, waits bool, err error)) {
+	c, redis := t.c, t.c.w.streams
+	read := map[int][]stream.Reader{}
+	c.outside(func() error {
+		for _, name := range step.Readers {
+			at, state, err := c.w.store.read(name)
+			if err != nil {
+				return err
+			}
+			for _, r := range step.Shards {
+				if member, reads := state.Reader(r.Shard); at.Revision != 0 && reads {
+					read[r.Shard] = append(read[r.Shard], stream.Reader{Group: name, Member: member})
+				}
+			}
+		}
+		return nil
+	}, func(err error) {
+		if step = step.Without(read); err != nil || len(step.Shards) == 0 {
+			then(nil, true, err)
+			return
+		}
+		var noted stream.Retire
+		c.outside(func() error {
+			for _, r := range step.Shards {
+				if redis.retire(r, step.Ignored) {
+					noted.Gone = append(noted.Gone, r.Shard)
+					c.w.streams.books.unread(c.w, r.Shard, t.s.Version)
+				} else {
+					noted.Kept = append(noted.Kept, r.Shard)
+				}
+			}
+			return nil
+		}, func(err error) { then(noted, false, err) })
+	})
+}
+
 func adopt(l stream.Layout) group.Adopt {
-	return group.Adopt{ShardCount: l.ShardCount, ReadCount: l.ReadCount, Retired: l.Retired, StreamVersion: l.Version}
+	return group.Adopt{ShardCount: l.ShardCount, ReadCount: l.ReadCount, Closed: l.Closed, StreamVersion: l.Version}
 }
 
 // restore brings groups of ours back to shards, one after the other.

@@ -20,6 +20,8 @@ type Shard struct {
 	Records int64
 	// Cursors are all consumer groups on it, those of others too.
 	Cursors []Cursor
+	// Readers are those who have not let go of it since it was found empty.
+	Readers []Reader
 }
 
 // Cursor is how far a consumer group has come in a shard.
@@ -180,11 +182,26 @@ func (s *State) Blocked(in Input, shards []Shard, trouble error) []protocol.Bloc
 		if len(out) >= protocol.MaxBlockers {
 			return out[:protocol.MaxBlockers]
 		}
-		if sh := &shards[i]; !s.Drained(in, sh) {
+		sh := &shards[i]
+		if !s.Drained(in, sh) {
 			out = append(out, s.blockers(sh)...)
+		} else if sh.Exists && len(sh.Readers) > 0 {
+			out = append(out, lastReader(sh))
 		}
 	}
 	return out[:min(len(out), protocol.MaxBlockers)]
+}
+
+// lastReader says who has not let go of an empty shard.
+func lastReader(sh *Shard) protocol.Blocker {
+	index, r := protocol.ShardIndex(sh.Index), sh.Readers[0]
+	b := protocol.Blocker{Kind: protocol.BlockedByReader, Shard: &index, ConsumerGroup: r.Group}
+	if r.Member == "" {
+		b.Reason = fmt.Sprintf("shard %d is empty, and group %q is being told to read it no more", sh.Index, r.Group)
+		return b
+	}
+	b.Reason = fmt.Sprintf("shard %d is empty, and member %q of group %q has not let go of it: it is removed when the member has, or its lease is over", sh.Index, r.Member, r.Group)
+	return b
 }
 
 func (s *State) blockers(sh *Shard) (out []protocol.Blocker) {

@@ -68,10 +68,10 @@ type AdoptStep struct {
 // Layout is what a group is told of the shards.
 type Layout struct {
 	// ShardCount is how many shards producers write to. Groups read ReadCount, but for
-	// those that are Retired.
+	// those that are Closed: gone, or empty and about to go.
 	ShardCount int
 	ReadCount  int
-	Retired    spans.Set
+	Closed     spans.Set
 	// Version is that of the record.
 	Version int64
 }
@@ -84,9 +84,13 @@ type NoteStep struct{ Done Command }
 type LookStep struct{ Shards []int }
 
 // RetireStep: shards are to be removed, each in one go with the look whether it still is
-// what was proven. What became of them is applied, as Retire.
+// what was proven; but for those that members of the Readers have not let go of yet, see
+// Without. What became of them is applied, as Retire.
 type RetireStep struct {
 	Shards []Retirement
+	// Readers are groups of ours. Who reads a stream while it is removed gets an error
+	// that not every client outlives.
+	Readers []string
 	// Ignored are the consumer groups that nobody has to wait for.
 	Ignored []string
 }
@@ -100,6 +104,16 @@ type Retirement struct {
 	// only.
 	AnyStream bool
 }
+
+// Without leaves shards out that somebody may still be reading.
+func (r RetireStep) Without(read map[int][]Reader) RetireStep {
+	r.Shards = slices.DeleteFunc(slices.Clone(r.Shards), func(one Retirement) bool { return len(read[one.Shard]) > 0 })
+	return r
+}
+
+// Reader is who may still be reading a shard: a group of ours, and a member of it where
+// one is known.
+type Reader struct{ Group, Member string }
 
 // FindStep: those of the shards First ≤ i < End that exist are applied as FoundStrays,
 // unless there is none.
@@ -156,7 +170,7 @@ func (s *State) nextOf(in Input, g *Group) (steps []Step) {
 		if g.Adopted < s.Version {
 			layout := s.Layout()
 			if in.Rules.Off(rules.RemovedShardsAreRead) {
-				layout.ReadCount, layout.Retired = layout.ShardCount, nil
+				layout.ReadCount, layout.Closed = layout.ShardCount, nil
 			}
 			steps = append(steps, AdoptStep{Name: g.Name, Layout: layout, Done: Adopted{g.Name, s.Version}})
 		}
@@ -166,7 +180,11 @@ func (s *State) nextOf(in Input, g *Group) (steps []Step) {
 
 // Layout is what groups are told of the shards.
 func (s *State) Layout() Layout {
-	return Layout{ShardCount: s.ShardCount, ReadCount: s.ReadCount, Retired: s.Retired, Version: s.Version}
+	proven := make([]int, len(s.Proofs))
+	for i, p := range s.Proofs {
+		proven[i] = p.Shard
+	}
+	return Layout{ShardCount: s.ShardCount, ReadCount: s.ReadCount, Closed: s.Retired.With(proven...), Version: s.Version}
 }
 
 // wanted are the shards that every group is to be on: those that are read, and those
@@ -245,7 +263,7 @@ func (s *State) drain(in Input) (steps []Step) {
 	}
 	var look []int
 	for i := range s.Removed().All() {
-		if !s.proven(i) {
+		if !s.Proven(i) {
 			look = append(look, i)
 		}
 	}
@@ -255,13 +273,27 @@ func (s *State) drain(in Input) (steps []Step) {
 	return steps
 }
 
-func (s *State) proven(shard int) bool {
+// Proven reports whether a removed shard was found empty.
+func (s *State) Proven(shard int) bool {
 	_, proven := slices.BinarySearchFunc(s.Proofs, shard, func(p Proof, shard int) int { return p.Shard - shard })
 	return proven
 }
 
+// Readers are the groups whose members may be reading.
+func (s *State) Readers() (names []string) {
+	for i := range s.Groups {
+		if g := &s.Groups[i]; !g.goes() {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}
+
 func (s *State) retireStep(in Input) RetireStep {
 	step := RetireStep{Ignored: s.Ignored}
+	if in.Rules.On(rules.ReadersLetGo) {
+		step.Readers = s.Readers()
+	}
 	for _, p := range s.Proofs {
 		step.Shards = append(step.Shards, Retirement{
 			Proof: p, Force: s.GivenUp.Contains(p.Shard) || in.Rules.Off(rules.RetireProvesAgain), AnyStream: in.Rules.Off(rules.RetireKnowsStream),

@@ -31,12 +31,12 @@ type BeginDrain struct {
 	Switched int64
 }
 
-// Prove notes removed shards that were found empty.
+// Prove notes removed shards that were found empty. Groups read them no more.
 type Prove struct{ Proofs []Proof }
 
 // Retire notes what became of shards that were to be removed.
 type Retire struct {
-	// Gone are gone, Kept were not what their proofs say.
+	// Gone are gone, Kept were not what their proofs say: they are read on.
 	Gone, Kept []int
 }
 
@@ -127,7 +127,7 @@ func (s *State) reshard(in Input, cmd Command) ([]Event, bool, error) {
 	case BeginDrain:
 		return s.beginDrain(in, cmd)
 	case Prove:
-		return s.prove(cmd)
+		return s.prove(in, cmd)
 	case Retire:
 		return s.retire(in, cmd)
 	case Adopted:
@@ -182,7 +182,7 @@ func (s *State) scale(in Input, cmd Scale) ([]Event, bool, error) {
 	s.Migrations = s.Migrations[max(0, len(s.Migrations)-maxMigrations):]
 	s.HighestCount = max(s.HighestCount, cmd.To)
 	// What was to be removed may be among what is to come.
-	s.Proofs = nil
+	s.reopen(in)
 	m = &s.Migrations[len(s.Migrations)-1]
 	events = append(events, s.turn(in, m, protocol.MigrationPreparing))
 	if in.Rules.Off(rules.ShardsBeforeRoutes) {
@@ -190,6 +190,14 @@ func (s *State) scale(in Input, cmd Scale) ([]Event, bool, error) {
 		s.route(in, cmd.To)
 	}
 	return events, true, nil
+}
+
+// reopen has groups read again what was found empty.
+func (s *State) reopen(in Input) {
+	if len(s.Proofs) > 0 {
+		s.Proofs = nil
+		s.news(in)
+	}
 }
 
 // everyGroup reports whether all groups of the stream are among those named.
@@ -269,7 +277,7 @@ func (s *State) Drains() bool {
 // Removed are the shards that are to go and have not gone.
 func (s *State) Removed() spans.Set { return s.Retired.Without(s.ShardCount, s.ReadCount) }
 
-func (s *State) prove(cmd Prove) ([]Event, bool, error) {
+func (s *State) prove(in Input, cmd Prove) ([]Event, bool, error) {
 	if !s.Drains() {
 		return nil, false, nil
 	}
@@ -281,7 +289,11 @@ func (s *State) prove(cmd Prove) ([]Event, bool, error) {
 			s.Proofs = slices.Insert(s.Proofs, i, p)
 		}
 	}
-	return nil, len(s.Proofs) != before, nil
+	if len(s.Proofs) == before {
+		return nil, false, nil
+	}
+	s.news(in)
+	return nil, true, nil
 }
 
 func (s *State) retire(in Input, cmd Retire) ([]Event, bool, error) {
@@ -295,11 +307,14 @@ func (s *State) retire(in Input, cmd Retire) ([]Event, bool, error) {
 	s.Proofs = slices.DeleteFunc(s.Proofs, func(p Proof) bool {
 		return slices.Contains(gone, p.Shard) || slices.Contains(cmd.Kept, p.Shard)
 	})
+	if len(gone) == 0 && len(s.Proofs) == proofs {
+		return nil, false, nil
+	}
+	s.news(in)
 	if len(gone) == 0 {
-		return nil, len(s.Proofs) != proofs, nil
+		return nil, true, nil
 	}
 	s.Retired = s.Retired.With(gone...)
-	s.news(in)
 	s.forget()
 	return append([]Event{ShardsRetired{s.Prefix, gone}}, s.finish(in)...), true, nil
 }
@@ -336,7 +351,7 @@ func (s *State) rollback(in Input, cmd Rollback) ([]Event, bool, error) {
 		// Nobody was sent anywhere.
 		return []Event{s.turn(in, m, protocol.MigrationRolledBack)}, true, nil
 	}
-	s.Proofs = nil
+	s.reopen(in)
 	events := []Event{s.turn(in, m, protocol.MigrationRollingBack)}
 	if in.Rules.Off(rules.RollbackProvisions) {
 		events = append(events, s.turn(in, m, protocol.MigrationRolledBack))

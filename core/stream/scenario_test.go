@@ -231,13 +231,13 @@ func (w *world) next() string {
 		case DeleteStreamStep:
 			out = append(out, fmt.Sprintf("delete the stream, data %v up to %d", s.DeleteData, s.End))
 		case AdoptStep:
-			out = append(out, fmt.Sprintf("%s adopts %d written, %d read, without %v", s.Name, s.Layout.ShardCount, s.Layout.ReadCount, s.Layout.Retired))
+			out = append(out, fmt.Sprintf("%s adopts %d written, %d read, without %v", s.Name, s.Layout.ShardCount, s.Layout.ReadCount, s.Layout.Closed))
 		case NoteStep:
 			out = append(out, "note "+strings.ReplaceAll(command(s.Done), fmt.Sprint(w.state.Switched), "now"))
 		case LookStep:
 			out = append(out, fmt.Sprintf("look at %v", s.Shards))
 		case RetireStep:
-			out = append(out, fmt.Sprintf("retire %v, ignoring %v", s.Shards, s.Ignored))
+			out = append(out, fmt.Sprintf("retire %v when %v have let go, ignoring %v", s.Shards, s.Readers, s.Ignored))
 		case FindStep:
 			out = append(out, fmt.Sprintf("find strays from %d to %d", s.First, s.End))
 		default:
@@ -265,7 +265,7 @@ func ints(t *testing.T, words []string) (out []int) {
 }
 
 // blocked looks at shards, given as shard:group:pending:unread, and says what is in
-// the way.
+// the way. readers are shard:group:member.
 func (w *world) blocked(t *testing.T, c scenario.Cmd) string {
 	var shards []Shard
 	for _, word := range c.Words {
@@ -289,6 +289,14 @@ func (w *world) blocked(t *testing.T, c scenario.Cmd) string {
 			cursor.NextID = "3-1"
 		}
 		sh.Cursors = append(sh.Cursors, cursor)
+	}
+	for _, word := range c.List("readers") {
+		part := strings.Split(word, ":")
+		for i := range shards {
+			if strconv.Itoa(shards[i].Index) == part[0] {
+				shards[i].Readers = append(shards[i].Readers, Reader{Group: part[1], Member: part[2]})
+			}
+		}
 	}
 	in := Input{Rules: w.rules}
 	if c.Has("routes-over") {
@@ -320,7 +328,7 @@ func (w *world) show() string {
 	out := []string{fmt.Sprintf("%s: %d shards (highest %d), provisioned %v, groups by join %v, from the %s, routing lease %s",
 		s.Prefix, s.ShardCount, s.HighestCount, s.Provisioned, s.AutoCreateGroups, s.GroupStart, s.RoutingLease)}
 	if s.ReadCount != s.ShardCount {
-		out = append(out, fmt.Sprintf("%d shards are read, %v of them gone, proven %v, given up %v, ignoring %v", s.ReadCount, s.Retired, s.Proofs, s.GivenUp, s.Ignored))
+		out = append(out, fmt.Sprintf("%d shards are read, %v of them gone, proven and closed %v, given up %v, ignoring %v", s.ReadCount, s.Retired, s.Proofs, s.GivenUp, s.Ignored))
 	}
 	for _, m := range s.Migrations {
 		out = append(out, fmt.Sprintf("change %s from %d to %d: %s", m.ID, m.From, m.To, m.State))
@@ -366,6 +374,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		{rules.NewShardsFromStart, "groups begin at the first record of new shards", "rollback"},
 		{rules.RemovedShardsAreRead, "removed shards are read", "scale_in"},
 		{rules.RoutesRunOut, "routes are waited for", "scale_in"},
+		{rules.ReadersLetGo, "a shard is taken from its readers before it is removed", "scale_in"},
 		{rules.GroupsAreOnShards, "a group that is missing is waited for", "scale_in"},
 		{rules.DrainByCursor, "a drain goes by the cursor", "scale_in"},
 		{rules.RetireProvesAgain, "a shard is looked at again when it is removed", "scale_in"},

@@ -26,7 +26,8 @@ type State struct {
 	Retired   spans.Set
 	// Switched is the version in which producers were last sent elsewhere.
 	Switched int64
-	// Proofs are shards that were found empty and are to be removed.
+	// Proofs are shards that were found empty and are to be removed. Groups read them no
+	// more.
 	Proofs []Proof
 	// GivenUp are shards that are to be removed with what they hold, and Ignored
 	// consumer groups that nobody has to wait for: both by an operator's word, and only

@@ -119,4 +119,4 @@ func (c *collector) ledger(s *sink, all labels, look *service.GroupLook) {
 }
 
 // isRead reports whether the group is to read a shard: it was not removed.
-func isRead(s *group.State, shard int) bool { return shard < s.ReadCount && !s.Retired.Contains(shard) }
+func isRead(s *group.State, shard int) bool { return shard < s.ReadCount && !s.Closed.Contains(shard) }

@@ -66,8 +66,9 @@ const (
 	ShardsBeforeRoutes   // producers are sent to shards that exist, with all groups on them
 	VersionWithCount     // the version changes in the write that changes the count
 	NewShardsFromStart   // groups begin at the first record of a new shard
-	RemovedShardsAreRead // groups read removed shards until they are gone
+	RemovedShardsAreRead // groups read removed shards until they are empty
 	RoutesRunOut         // no shard is removed before the longest routing lease has passed
+	ReadersLetGo         // a shard is taken from its readers, and they have let go of it, before it is removed
 	GroupsAreOnShards    // a shard that one of our groups is missing on is not empty for it
 	DrainByCursor        // a shard is empty when all groups have had and acknowledged its last record, whatever the lag is
 	RetireProvesAgain    // what removes a shard looks once more, in the same step
