@@ -31,19 +31,23 @@ func explained(t *testing.T, p *Picture, shard protocol.ShardIndex, now time.Tim
 	return line
 }
 
-// frees takes a shard from whoever holds it.
-func frees(p *Picture, shard int) {
-	p.State.Ledger.Holder[shard], p.State.Ledger.Grant[shard], p.State.Ledger.Revoke[shard] = group.None, 0, 0
+// changing is the shard that is taken, or asked for, in the picture.
+const changing = 3
+
+// frees takes it from whoever holds it.
+func frees(p *Picture) {
+	l := &p.State.Ledger
+	l.Holder[changing], l.Grant[changing], l.Revoke[changing] = group.None, 0, 0
 }
 
-// revokes has the holder of a shard asked to let it go to another member.
-func revokes(p *Picture, shard int) {
+// revokes has its holder asked to let it go to another member.
+func revokes(p *Picture) {
 	p.State.Counter++
 	p.State.Dates = append(p.State.Dates, group.Date{Epoch: p.State.Counter, Ms: epochTime.UnixMilli()})
-	h := p.State.Ledger.Holder[shard]
+	h := p.State.Ledger.Holder[changing]
 	p.State.Lives[h].Epoch = p.State.Counter
-	p.State.Ledger.Revoke[shard] = p.State.Counter
-	p.State.Target[shard] = p.State.Target[5]
+	p.State.Ledger.Revoke[changing] = p.State.Counter
+	p.State.Target[changing] = p.State.Target[5]
 }
 
 // Every state that a shard can be in explains itself: who, what it waits for, and what
@@ -88,13 +92,13 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			name: "revoked, not heard yet", shard: 3,
-			change: func(p *Picture) { revokes(p, 3) },
+			change: func(p *Picture) { revokes(p) },
 			want:   `REVOKING: member "a" was asked to let it go and has not heard of it yet; member "c" waits for it | ends when: it reports the shard as let go; at the latest the rebalance timeout, which fences it, or the end of its lease | by 1m0s`,
 		},
 		{
 			name: "revoked, still working", shard: 3,
 			change: func(p *Picture) {
-				revokes(p, 3)
+				revokes(p)
 				p.State.Lives[p.State.Ledger.Holder[3]].Acked = p.State.Counter
 				p.Reports["a/a1"] = MemberReport{Owned: protocol.Shards{0}, Revoking: []protocol.RevokingShard{{Shard: 3, State: protocol.RevokeDraining, InFlight: 7}}}
 			},
@@ -103,7 +107,7 @@ func TestExplain(t *testing.T) {
 		{
 			name: "revoked, never reported", shard: 3,
 			change: func(p *Picture) {
-				revokes(p, 3)
+				revokes(p)
 				p.State.Target[3] = group.None
 				p.Reports["a/a1"] = MemberReport{}
 			},
@@ -111,13 +115,13 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			name: "free, meant for somebody", shard: 3,
-			change: func(p *Picture) { frees(p, 3) },
+			change: func(p *Picture) { frees(p) },
 			want:   `TO_BE_GRANTED: nobody reads it; it is meant for member "a" | ends when: the next change of the group grants it`,
 		},
 		{
 			name: "everybody is drained", shard: 3,
 			change: func(p *Picture) {
-				frees(p, 3)
+				frees(p)
 				p.State.Target[3] = group.None
 				for i := range p.State.Lives {
 					p.State.Lives[i].Draining = true
@@ -133,7 +137,7 @@ func TestExplain(t *testing.T) {
 		{
 			name: "a correction that waits for a member", shard: 3,
 			change: func(p *Picture) {
-				frees(p, 3)
+				frees(p)
 				p.State.Correction = &group.Correction{Reason: "the store went backwards", OpenedAt: epochTime}
 			},
 			want: `CORRECTION: nobody reads it, and nothing is granted now: the store went backwards | ends when: every live member has sent a heartbeat since, and one lease time has passed`,
@@ -141,7 +145,7 @@ func TestExplain(t *testing.T) {
 		{
 			name: "a correction that waits for leases", shard: 3,
 			change: func(p *Picture) {
-				frees(p, 3)
+				frees(p)
 				p.State.Correction = &group.Correction{Reason: "the store went backwards", OpenedAt: epochTime}
 				for i := range p.State.Lives {
 					p.State.Lives[i].InSync = true
@@ -157,7 +161,7 @@ func TestExplain(t *testing.T) {
 		{
 			name: "removed and empty, still held", shard: 3,
 			change: func(p *Picture) {
-				revokes(p, 3)
+				revokes(p)
 				p.State.Target[3], p.State.ShardCount, p.State.Closed = group.None, 3, spans.Of(3)
 			},
 			want: `REVOKING: member "a" was asked to let it go and has not heard of it yet | ends when: it reports the shard as let go; at the latest the rebalance timeout, which fences it, or the end of its lease | by 1m0s`,
@@ -165,7 +169,7 @@ func TestExplain(t *testing.T) {
 		{
 			name: "removed and empty", shard: 3,
 			change: func(p *Picture) {
-				frees(p, 3)
+				frees(p)
 				p.State.Target[3], p.State.ShardCount, p.State.Closed = group.None, 3, spans.Of(3)
 			},
 			want: `REMOVED: the shard was removed from the stream, or is empty and about to be, and nobody may read it any more`,
