@@ -1,10 +1,8 @@
 package faultkit
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,25 +12,8 @@ import (
 
 const patience = 30 * time.Second
 
-func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{}) // the client writes a line for each dial that fails
-	os.Exit(m.Run())
-}
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
-
-// quick skips what starts servers in the quick run.
-func quick(t *testing.T) {
-	t.Helper()
-	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
-		t.Skip("starts servers: skipped in the quick run")
-	}
-}
-
 func TestEveryKindStartsAndComesBackWithOrWithoutWhatItHeld(t *testing.T) {
-	quick(t)
+	Slow(t)
 	for _, kind := range Kinds() {
 		for _, durable := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s durable=%t", kind.Name, durable), func(t *testing.T) {
@@ -64,7 +45,7 @@ func TestEveryKindStartsAndComesBackWithOrWithoutWhatItHeld(t *testing.T) {
 }
 
 func TestAFrozenServerAnswersWhenItGoesOn(t *testing.T) {
-	quick(t)
+	Slow(t)
 	s := Redis7.Start(t, Options{})
 	s.Pause()
 	answered := make(chan error, 1)
@@ -79,7 +60,7 @@ func TestAFrozenServerAnswersWhenItGoesOn(t *testing.T) {
 }
 
 func TestAClusterMovesItsSlotsAndFailsOver(t *testing.T) {
-	quick(t)
+	Slow(t)
 	ctx := t.Context()
 	s := Cluster.Start(t, Options{})
 	const keys = 50
@@ -120,7 +101,7 @@ func TestAClusterMovesItsSlotsAndFailsOver(t *testing.T) {
 }
 
 func TestAProxyLosesExactlyTheRepliesItIsTold(t *testing.T) {
-	quick(t)
+	Slow(t)
 	for _, kind := range Kinds() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +146,7 @@ func TestAProxyLosesExactlyTheRepliesItIsTold(t *testing.T) {
 }
 
 func TestAProxyDelaysFreezesAndCuts(t *testing.T) {
-	quick(t)
+	Slow(t)
 	ctx := t.Context()
 	s := Redis7.Start(t, Options{Proxied: true})
 	p := s.Proxies[0]

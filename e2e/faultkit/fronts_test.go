@@ -24,7 +24,7 @@ func clientOf(t *testing.T, s *Server, user string) redis.UniversalClient {
 }
 
 func TestAGateBarsOneUserAndNoOther(t *testing.T) {
-	quick(t)
+	Slow(t)
 	for _, kind := range []Kind{Redis7, Cluster} {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestAGateBarsOneUserAndNoOther(t *testing.T) {
 }
 
 func TestAGatedClusterFailsOver(t *testing.T) {
-	quick(t)
+	Slow(t)
 	ctx := t.Context()
 	s := Cluster.Start(t, Options{Gated: true, Users: []string{"ann"}})
 	ann := clientOf(t, s, "ann")
@@ -76,7 +76,7 @@ func TestAGatedClusterFailsOver(t *testing.T) {
 }
 
 func TestASentinelMakesTheReplicaAMaster(t *testing.T) {
-	quick(t)
+	Slow(t)
 	ctx := t.Context()
 	w := StartWatched(t)
 	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: w.Name, SentinelAddrs: []string{w.Sentinel}, MaxRetries: -1})
@@ -112,7 +112,7 @@ func TestABalancerTakesTurnsAndLeavesOutWhoIsNotWell(t *testing.T) {
 		addrs = append(addrs, backend(t, string(rune('a'+i)), &well[i]))
 	}
 	// One more that nobody listens at.
-	addrs = append(addrs, freeAddr(t))
+	addrs = append(addrs, FreeAddr(t))
 	b := Balance(t, "/health", addrs...)
 	ask := func() {
 		t.Helper()

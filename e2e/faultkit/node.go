@@ -48,9 +48,9 @@ func startNode(tb testing.TB, program string, clustered bool, args ...string) *N
 		"--save", "", "--enable-debug-command", "local",
 	}, args...)}
 	for attempt := 1; ; attempt++ {
-		n.Addr = freeAddr(tb)
+		n.Addr = FreeAddr(tb)
 		if clustered {
-			n.busPort = port(tb, freeAddr(tb))
+			n.busPort = port(tb, FreeAddr(tb))
 		}
 		n.connect()
 		err := n.launch()
@@ -77,7 +77,7 @@ func (n *Node) launch() error {
 	if n.busPort != 0 {
 		args = append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", strconv.Itoa(n.busPort))
 	}
-	proc, err := run(n.tb, "server "+n.Addr, nil, n.program, args...)
+	proc, err := Command{Path: n.program, Args: args}.start(n.tb, "server "+n.Addr)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,8 @@ func (n *Node) Calls() map[string]int {
 	return calls
 }
 
-func freeAddr(tb testing.TB) string {
+// FreeAddr is an address of 127.0.0.1 that nothing listened on a moment ago.
+func FreeAddr(tb testing.TB) string {
 	tb.Helper()
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -3,6 +3,7 @@ package faultkit
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,10 +13,24 @@ import (
 )
 
 // logTail is how much of the log of a process a failing test shows.
-const logTail = 3 << 10
+const logTail = 12 << 10
+
+// Command is a program to be run.
+type Command struct {
+	// Path is the program, Args are its arguments.
+	Path string
+	Args []string
+	// Environ is added to the environment.
+	Environ []string
+	// Stdin is what it reads, nil for nothing.
+	Stdin io.Reader
+	// Stdout takes what it prints. Nil means its log, where what it writes to standard
+	// error goes in any case.
+	Stdout *os.File
+}
 
 // Process is a process that a test started. It is gone when the test ends, and a
-// failing test shows the end of what it wrote to standard error.
+// failing test shows the end of its log.
 type Process struct {
 	// Name is for people.
 	Name string
@@ -29,27 +44,36 @@ type Process struct {
 	ended chan struct{}
 }
 
-// Run starts a program with environ on top of the environment. What it writes,
-// to standard output too, goes to its log.
+// Run starts a program with environ on top of the environment. All that it writes
+// goes to its log.
 func Run(tb testing.TB, name string, environ []string, program string, args ...string) *Process {
 	tb.Helper()
-	p, err := run(tb, name, environ, program, args...)
+	return Command{Path: program, Args: args, Environ: environ}.Start(tb, name)
+}
+
+// Start starts the program; name is for people.
+func (c Command) Start(tb testing.TB, name string) *Process {
+	tb.Helper()
+	p, err := c.start(tb, name)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return p
 }
 
-func run(tb testing.TB, name string, environ []string, program string, args ...string) (*Process, error) {
+func (c Command) start(tb testing.TB, name string) (*Process, error) {
 	logs, err := os.CreateTemp(tb.TempDir(), "*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = logs.Close() }() // the process has its own
 	// Not the test's context: it ends before the cleanup below.
-	cmd := exec.CommandContext(context.Background(), program, args...)
-	cmd.Stdout, cmd.Stderr = logs, logs
-	cmd.Env = append(os.Environ(), environ...)
+	cmd := exec.CommandContext(context.Background(), c.Path, c.Args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, logs, logs
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
+	cmd.Env = append(os.Environ(), c.Environ...)
 	cmd.SysProcAttr = bound()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -90,18 +114,35 @@ func (p *Process) Kill() {
 }
 
 // Pause freezes the process, as SIGSTOP does.
-func (p *Process) Pause() { p.tb.Helper(); p.signal(syscall.SIGSTOP) }
+func (p *Process) Pause() { p.tb.Helper(); p.Signal(syscall.SIGSTOP) }
 
 // Resume lets a paused process go on.
-func (p *Process) Resume() { p.tb.Helper(); p.signal(syscall.SIGCONT) }
+func (p *Process) Resume() { p.tb.Helper(); p.Signal(syscall.SIGCONT) }
 
 // Terminate asks the process to end, as SIGTERM does.
-func (p *Process) Terminate() { p.tb.Helper(); p.signal(syscall.SIGTERM) }
+func (p *Process) Terminate() { p.tb.Helper(); p.Signal(syscall.SIGTERM) }
 
-func (p *Process) signal(s syscall.Signal) {
+// Signal sends a signal to a process that runs.
+func (p *Process) Signal(s syscall.Signal) {
 	p.tb.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.tb.Fatalf("send %s to %s: %v", s, p.Name, err)
+	}
+}
+
+// Stop asks the process to end and fails the test unless it does so in order.
+func (p *Process) Stop(within time.Duration) {
+	p.tb.Helper()
+	p.Terminate()
+	p.ExpectEnd(within)
+}
+
+// ExpectEnd waits for the end of a process that was asked to end, and fails the test
+// unless it exits with 0.
+func (p *Process) ExpectEnd(within time.Duration) {
+	p.tb.Helper()
+	if code := p.Wait(within); code != 0 {
+		p.tb.Errorf("%s was asked to end and exited with %d", p.Name, code)
 	}
 }
 
@@ -130,6 +171,25 @@ func (p *Process) Log() string {
 		p.tb.Fatal(err)
 	}
 	return string(text)
+}
+
+// ExpectLog fails the test unless the log holds a text.
+func (p *Process) ExpectLog(text string) {
+	p.tb.Helper()
+	if !strings.Contains(p.Log(), text) {
+		p.tb.Errorf("%s does not say %q", p.Name, text)
+	}
+}
+
+// ForbidLog fails the test if the log holds one of the texts after its first bytes.
+func (p *Process) ForbidLog(after int, texts ...string) {
+	p.tb.Helper()
+	log := p.Log()[after:]
+	for _, text := range texts {
+		if strings.Contains(log, text) {
+			p.tb.Errorf("%s says %q", p.Name, text)
+		}
+	}
 }
 
 // LogLines counts the lines in the log so far.

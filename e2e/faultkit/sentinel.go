@@ -49,7 +49,7 @@ func StartWatched(tb testing.TB) *Watched {
 // watch starts the Sentinel and waits until it knows the replica.
 func (w *Watched) watch(program, host, hostPort string) {
 	w.tb.Helper()
-	w.Sentinel = freeAddr(w.tb)
+	w.Sentinel = FreeAddr(w.tb)
 	dir := w.tb.TempDir()
 	file := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s %d\nsentinel failover-timeout %s 5000\n",

@@ -132,6 +132,14 @@ func (s *Server) nodeAddrs() []string {
 	return addrs
 }
 
+// HushRedis keeps the Redis client from writing a line for each dial that fails, which
+// is what suites are about. TestMain calls it.
+func HushRedis() { redis.SetLogger(silence{}) }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
 // ctx is for cleanups too, where the test's own has ended.
 func (s *Server) ctx() context.Context { return context.WithoutCancel(s.tb.Context()) }
 
