@@ -67,7 +67,7 @@ type feed struct {
 func (w *world) newFeed(prefix string, keys int, change func(*producer.Config)) *feed {
 	w.t.Helper()
 	cfg := producer.Config{
-		Coordinators: []string{w.coordinator.url},
+		Coordinators: []string{w.coordinator.URL},
 		Credentials:  producer.BasicAuth("admin", "password"),
 		Stream:       stream,
 		Redis:        w.server.UniversalOptions(),

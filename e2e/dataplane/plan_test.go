@@ -2,27 +2,21 @@ package dataplane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
 )
-
-// planVariable hands a member process its plan.
-const planVariable = "RSC_DATAPLANE_MEMBER"
 
 // plan says how a member consumes.
 type plan struct {
@@ -79,24 +73,12 @@ func (p plan) config(handler consumer.Handler, log *slog.Logger) consumer.Config
 	return cfg
 }
 
-// memberMain is the program of a member process: it consumes until SIGTERM.
-func memberMain(text string) int {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	var p plan
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		log.Error("no plan", "err", err)
-		return 2
-	}
+// runMember is the program of a member process: it lives until SIGTERM.
+func runMember(ctx context.Context, p plan, log *slog.Logger) error {
 	if p.MemoryLimit > 0 {
 		debug.SetMemoryLimit(p.MemoryLimit)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := consume(ctx, p, log, nil); err != nil {
-		log.Error("the member ended", "err", err)
-		return 1
-	}
-	return 0
+	return consume(ctx, p, log, nil)
 }
 
 // consume runs a member until ctx ends.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // busy is by how much a bound may be missed in the short form, which shares its
@@ -93,9 +94,7 @@ func (tb *table) String() string {
 // by side as -parallel says: they wait most of the time. RSC_SCENARIO names one.
 func TestScenarios(t *testing.T) {
 	asked(t)
-	if _, err := built(); err != nil {
-		t.Fatal(err)
-	}
+	rsctest.Program(t) // no scenario is to wait for it
 	only := os.Getenv("RSC_SCENARIO")
 	if only != "" && !slices.ContainsFunc(scenarios(), func(s scenario) bool { return s.id == only && (long() || !s.longOnly) }) {
 		t.Fatalf("RSC_SCENARIO: there is no scenario %q in this form, docs/faults.md has them", only)

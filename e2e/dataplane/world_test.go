@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -69,7 +68,7 @@ func newWorld(t *testing.T, kind faultkit.Kind, s setting) *world {
 	}
 	w.coordinator = startCoordinator(t, w.server, s.metaThere, args...)
 	if !s.declared {
-		w.coordinator.createStream(stream, s.shards)
+		w.coordinator.CreateStream(stream, s.shards)
 	}
 	path := filepath.Join(t.TempDir(), "journal")
 	var err error
@@ -78,7 +77,7 @@ func newWorld(t *testing.T, kind faultkit.Kind, s setting) *world {
 	}
 	t.Cleanup(func() { _ = w.journal.file.Close() })
 	w.defaults = s.defaults
-	w.defaults.Coordinators = []string{w.coordinator.url}
+	w.defaults.Coordinators = []string{w.coordinator.URL}
 	w.defaults.Addrs, w.defaults.Cluster = w.server.Addrs(), kind.Clustered
 	w.defaults.Stream, w.defaults.Group, w.defaults.Journal = stream, group, path
 	return w
@@ -102,15 +101,7 @@ type member struct {
 // start runs a member as a process.
 func (w *world) start(id string, change ...func(*plan)) *member {
 	w.t.Helper()
-	text, err := json.Marshal(w.plan(id, change))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	program, err := filepath.Abs(selfPath())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	m := &member{w: w, id: id, proc: faultkit.Run(w.t, "member "+id, []string{planVariable + "=" + string(text)}, program)}
+	m := &member{w: w, id: id, proc: faultkit.RunSelf(w.t, "member "+id, w.plan(id, change))}
 	w.members[id] = m
 	return m
 }
@@ -159,10 +150,7 @@ func (m *member) stop() {
 	m.w.t.Helper()
 	delete(m.w.members, m.id)
 	if m.proc != nil {
-		m.proc.Terminate()
-		if code := m.proc.Wait(patience); code != 0 {
-			m.w.t.Errorf("%s was asked to end and exited with %d:\n%s", m.id, code, m.proc.Log())
-		}
+		m.proc.Stop(patience)
 		return
 	}
 	m.cancel()

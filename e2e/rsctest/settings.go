@@ -1,0 +1,27 @@
+package rsctest
+
+import (
+	"slices"
+	"time"
+)
+
+// Set makes arguments of settings, which are pairs of a key and a value.
+func Set(pairs ...string) []string {
+	var args []string
+	for pair := range slices.Chunk(pairs, 2) {
+		args = append(args, "--set", pair[0]+"="+pair[1])
+	}
+	return args
+}
+
+// Timings are what a coordinator gives its groups, and how often it looks at them.
+// There are no defaults.
+type Timings struct{ Lease, Heartbeat, Tick, RebalanceTimeout time.Duration }
+
+// Args are the settings that say so.
+func (t Timings) Args() []string {
+	return Set(
+		"coordinator.member-lease-ttl", t.Lease.String(), "coordinator.heartbeat-interval", t.Heartbeat.String(),
+		"coordinator.loop.tick-interval", t.Tick.String(), "coordinator.rebalance-timeout", t.RebalanceTimeout.String(),
+	)
+}
