@@ -60,14 +60,17 @@ func (c *change) adopt(cmd Adopt) {
 }
 
 // Reader tells whether a shard is read, or may still be: until the group has adopted that
-// it is closed, and its holder has let go. member is the holder, empty where nobody is.
+// it is closed, and its holder has let go. member is the holder of a closed one.
 func (s *State) Reader(shard int) (member string, read bool) {
+	if !s.closed(shard) {
+		return "", true
+	}
 	if shard < len(s.Ledger.Holder) {
 		if h := s.Ledger.Holder[shard]; h != None {
 			return s.Lives[h].Member, true
 		}
 	}
-	return "", !s.closed(shard)
+	return "", false
 }
 
 // cut drops the rows of shards that are read no more, once nobody may be reading them.

@@ -113,7 +113,8 @@ type BlockerKind string
 const (
 	// BlockedByProvisioning: shards could not all be created yet.
 	BlockedByProvisioning BlockerKind = "PROVISIONING"
-	// BlockedByGroup: a group does not follow the new shards yet.
+	// BlockedByGroup: a group does not follow the new shards yet, or its record cannot be
+	// read, and its members may be reading an empty shard.
 	BlockedByGroup BlockerKind = "GROUP_NOT_ADOPTED"
 	// BlockedByRoutes: producers may still use what they were told before.
 	BlockedByRoutes BlockerKind = "ROUTING_LEASE"
@@ -134,7 +135,7 @@ const MaxBlockers = 100
 // Blocker is one thing that a change of the shard count waits for.
 type Blocker struct {
 	Kind BlockerKind `json:"kind"`
-	// Shard is the shard that is not empty, absent for other kinds.
+	// Shard is the shard that it is about, absent where it is about none.
 	Shard *ShardIndex `json:"shardIndex,omitempty"`
 	// ConsumerGroup is the group that is waited for.
 	ConsumerGroup string `json:"consumerGroup,omitempty"`

@@ -52,3 +52,21 @@ func (c *Coordinator) tellDoubts(ctx context.Context, prefix string) error {
 	}
 	return err
 }
+
+// overtaken has all groups of a stream told of its shards again where one of them follows
+// a later version than there is: the stream's record has lost its last writes, and that
+// of the group, which may lie elsewhere, has not.
+func (c *Coordinator) overtaken(ctx context.Context, s stream.State) (stream.State, error) {
+	later := int64(0)
+	c.mu.Lock()
+	for i := range s.Groups {
+		if r, running := c.groups[port.GroupKey{Stream: s.Prefix, Group: s.Groups[i].Name}]; running {
+			later = max(later, r.follows.Load())
+		}
+	}
+	c.mu.Unlock()
+	if later <= s.Version {
+		return s, nil
+	}
+	return c.changeStream(ctx, s.Prefix, stream.WentBack{Version: later})
+}

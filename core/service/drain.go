@@ -31,7 +31,7 @@ func (c *Coordinator) prove(ctx context.Context, s *stream.State, step stream.Lo
 		}
 	}
 	proven := s.Prove(stream.Input{}, shards)
-	c.noteBlocked(s.Prefix, len(shards)-len(proven.Proofs))
+	c.noteUnread(s.Prefix, len(shards)-len(proven.Proofs))
 	if len(proven.Proofs) == 0 {
 		return nil, true, nil
 	}
@@ -66,32 +66,65 @@ func (c *Coordinator) shards(ctx context.Context, s *stream.State, indexes []int
 	return out, nil
 }
 
-// readers finds out who may still be reading shards that were found empty.
-func (c *Coordinator) readers(ctx context.Context, prefix string, groups []string, shards []int) (map[int][]stream.Reader, error) {
+// readers finds out who may still be reading shards that were found empty, of each shard
+// the first one. A group whose record cannot be read may be reading all of them.
+func (c *Coordinator) readers(ctx context.Context, prefix string, groups []string, shards []int) map[int]stream.Reader {
 	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer done()
-	out := map[int][]stream.Reader{}
+	out := map[int]stream.Reader{}
 	for _, name := range groups {
-		key := port.GroupKey{Stream: prefix, Group: name}
-		rec, err := c.loadGroup(ctx, key)
-		switch {
-		case err != nil:
-			return nil, err
-		case rec.Version.Revision == 0:
-			// It is yet to be created, or was deleted meanwhile.
-			continue
+		if len(out) == len(shards) {
+			break
 		}
-		state, err := group.Decode(rec.Body)
-		if err != nil {
-			return nil, fmt.Errorf("group %s: %w", key, err)
-		}
+		state, err := c.readingGroup(ctx, port.GroupKey{Stream: prefix, Group: name})
 		for _, shard := range shards {
-			if member, read := state.Reader(shard); read {
-				out[shard] = append(out[shard], stream.Reader{Group: name, Member: member})
+			if _, named := out[shard]; named {
+				continue
+			}
+			r := stream.Reader{Group: name, Err: err}
+			read := err != nil
+			if state != nil {
+				r.Member, read = state.Reader(shard)
+			}
+			if read {
+				out[shard] = r
 			}
 		}
 	}
-	return out, nil
+	return out
+}
+
+// nameReaders says of removed shards that were found empty who has not let go of them.
+func (c *Coordinator) nameReaders(ctx context.Context, s *stream.State, shards []stream.Shard) {
+	var closed []int
+	for _, sh := range shards {
+		if s.Proven(sh.Index) {
+			closed = append(closed, sh.Index)
+		}
+	}
+	if len(closed) == 0 {
+		return
+	}
+	read := c.readers(ctx, s.Prefix, s.Readers(), closed)
+	for i := range shards {
+		if r, held := read[shards[i].Index]; held {
+			shards[i].Reader = &r
+		}
+	}
+}
+
+// readingGroup reads a group whose members may be reading, nil where there is none: it is
+// yet to be created, or was deleted meanwhile.
+func (c *Coordinator) readingGroup(ctx context.Context, key port.GroupKey) (*group.State, error) {
+	rec, err := c.loadGroup(ctx, key)
+	if err != nil || rec.Version.Revision == 0 {
+		return nil, err
+	}
+	state, err := group.Decode(rec.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &state, nil
 }
 
 // retire removes shards that were proven empty and that nobody reads any more, and notes
@@ -101,10 +134,8 @@ func (c *Coordinator) retire(ctx context.Context, prefix string, step stream.Ret
 	for i, r := range step.Shards {
 		shards[i] = r.Shard
 	}
-	read, err := c.readers(ctx, prefix, step.Readers, shards)
-	if err != nil {
-		return nil, false, err
-	}
+	read := c.readers(ctx, prefix, step.Readers, shards)
+	c.noteHeld(prefix, len(read))
 	if step = step.Without(read); len(step.Shards) == 0 {
 		return nil, true, nil
 	}

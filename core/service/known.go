@@ -14,11 +14,11 @@ import (
 type known struct {
 	// written and read are its shard counts.
 	written, read int
-	// state is what the record said, and blocked how many of the removed shards were not
-	// empty: for metrics.
-	state   stream.State
-	blocked int
-	clock   stream.Clock
+	// state is what the record said, unread how many of the removed shards were not empty,
+	// held how many were, and were still read: for metrics.
+	state        stream.State
+	unread, held int
+	clock        stream.Clock
 	// looked is when shards beyond the known ones were last looked for.
 	looked time.Duration
 	// trouble is the last failure to take its steps, told the time when the log heard
@@ -43,8 +43,11 @@ func (c *Coordinator) remember(prefix string, s *stream.State, instance string) 
 		c.known[prefix] = k
 	}
 	k.written, k.read, k.state = s.ShardCount, s.ReadCount, *s
-	if s.Removed().Len() == 0 {
-		k.blocked = 0
+	if s.Removed().Len() == len(s.Proofs) {
+		k.unread = 0
+	}
+	if len(s.Proofs) == 0 {
+		k.held = 0
 	}
 	k.clock.Loaded(instance)
 	k.clock.RoutesOver(now, s)

@@ -144,7 +144,8 @@ func (c *Coordinator) conflict(operation string, attempt int) {
 type StreamLook struct {
 	// State is that of the last look at its record; not to be changed.
 	stream.State
-	// Blocked counts the removed shards that were not empty when they were last looked at.
+	// Blocked counts the removed shards that were not empty when they were last looked at,
+	// and those that were and that somebody had not let go of.
 	Blocked int
 }
 
@@ -156,19 +157,28 @@ func (c *Coordinator) LookStreams() []StreamLook {
 	looks := make([]StreamLook, 0, len(c.known))
 	for _, k := range c.known {
 		if k.state.Removal == nil {
-			looks = append(looks, StreamLook{k.state, k.blocked})
+			looks = append(looks, StreamLook{k.state, k.unread + k.held})
 		}
 	}
 	slices.SortFunc(looks, func(a, b StreamLook) int { return cmp.Compare(a.Prefix, b.Prefix) })
 	return looks
 }
 
-// noteBlocked notes how many of the removed shards of a stream are not empty.
-func (c *Coordinator) noteBlocked(prefix string, shards int) {
+// noteUnread notes how many of the removed shards of a stream are not empty.
+func (c *Coordinator) noteUnread(prefix string, shards int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k, there := c.known[prefix]; there {
-		k.blocked = shards
+		k.unread = shards
+	}
+}
+
+// noteHeld notes how many of those that are empty are still read.
+func (c *Coordinator) noteHeld(prefix string, shards int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k, there := c.known[prefix]; there {
+		k.held = shards
 	}
 }
 

@@ -120,17 +120,7 @@ func (c *Coordinator) migration(ctx context.Context, s *stream.State, id string)
 	d.Draining = len(removed)
 	in := c.streamInput(s, false)
 	shards, err := c.shards(ctx, s, removed)
-	if len(s.Proofs) > 0 && s.Drains() {
-		read, err := c.readers(ctx, s.Prefix, s.Readers(), removed)
-		if err != nil {
-			return d, err
-		}
-		for i := range shards {
-			if s.Proven(shards[i].Index) {
-				shards[i].Readers = read[shards[i].Index]
-			}
-		}
-	}
+	c.nameReaders(ctx, s, shards)
 	d.BlockedBy = s.Blocked(in, shards, c.troubleOf(s.Prefix))
 	switch {
 	case err != nil:

@@ -162,6 +162,9 @@ func (c *Coordinator) scanStream(ctx context.Context, prefix string) {
 		return
 	}
 	s, _, err := c.loadStream(ctx, prefix)
+	if err == nil {
+		s, err = c.overtaken(ctx, s)
+	}
 	if err == nil && len(s.Next(c.streamInput(&s, false))) == 0 && !c.mayHaveStrays(&s) {
 		return
 	}

@@ -190,6 +190,16 @@ func (c *coordinator) round(n int, then func(error)) {
 			then(err)
 			return
 		}
+		if later := c.followed(); later > s.Version {
+			c.change(0, func(_ stream.State, err error) {
+				if err != nil {
+					then(err)
+					return
+				}
+				c.round(n+1, then)
+			}, stream.WentBack{Version: later})
+			return
+		}
 		in := stream.Input{Now: c.w.wallNow(), RoutesOver: c.clock.RoutesOver(c.mono(), &s), Rules: c.w.rules}
 		if c.mono()-c.looked >= lookInterval {
 			in.Look, c.looked = true, c.mono()
@@ -207,6 +217,16 @@ func (c *coordinator) round(n int, then func(error)) {
 			c.round(n+1, then)
 		})
 	})
+}
+
+// followed is the latest version of the stream's record that a group is known to follow.
+func (c *coordinator) followed() (version int64) {
+	for _, m := range c.minds {
+		if v, _ := m.engine.View(); v != nil {
+			version = max(version, v.State.StreamVersion)
+		}
+	}
+	return version
 }
 
 // turn is one round of steps, which were found in one state of the record.
@@ -310,7 +330,7 @@ func (t *turn) step(step stream.Step, then func(cmd stream.Command, waits bool, 
 // retire removes shards whose readers have let go.
 func (t *turn) retire(step stream.RetireStep, then func(cmd stream.Command, waits bool, err error)) {
 	c, redis := t.c, t.c.w.streams
-	read := map[int][]stream.Reader{}
+	read := map[int]stream.Reader{}
 	c.outside(func() error {
 		for _, name := range step.Readers {
 			at, state, err := c.w.store.read(name)
@@ -319,7 +339,7 @@ func (t *turn) retire(step stream.RetireStep, then func(cmd stream.Command, wait
 			}
 			for _, r := range step.Shards {
 				if member, reads := state.Reader(r.Shard); at.Revision != 0 && reads {
-					read[r.Shard] = append(read[r.Shard], stream.Reader{Group: name, Member: member})
+					read[r.Shard] = stream.Reader{Group: name, Member: member}
 				}
 			}
 		}

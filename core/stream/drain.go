@@ -20,8 +20,9 @@ type Shard struct {
 	Records int64
 	// Cursors are all consumer groups on it, those of others too.
 	Cursors []Cursor
-	// Readers are those who have not let go of it since it was found empty.
-	Readers []Reader
+	// Reader is somebody who has not let go of it since it was found empty, nil where
+	// there is nobody.
+	Reader *Reader
 }
 
 // Cursor is how far a consumer group has come in a shard.
@@ -185,22 +186,26 @@ func (s *State) Blocked(in Input, shards []Shard, trouble error) []protocol.Bloc
 		sh := &shards[i]
 		if !s.Drained(in, sh) {
 			out = append(out, s.blockers(sh)...)
-		} else if sh.Exists && len(sh.Readers) > 0 {
-			out = append(out, lastReader(sh))
+		} else if sh.Reader != nil {
+			out = append(out, stillRead(sh))
 		}
 	}
 	return out[:min(len(out), protocol.MaxBlockers)]
 }
 
-// lastReader says who has not let go of an empty shard.
-func lastReader(sh *Shard) protocol.Blocker {
-	index, r := protocol.ShardIndex(sh.Index), sh.Readers[0]
+// stillRead says who has not let go of an empty shard.
+func stillRead(sh *Shard) protocol.Blocker {
+	index, r := protocol.ShardIndex(sh.Index), sh.Reader
 	b := protocol.Blocker{Kind: protocol.BlockedByReader, Shard: &index, ConsumerGroup: r.Group}
-	if r.Member == "" {
+	switch {
+	case r.Err != nil:
+		b.Kind = protocol.BlockedByGroup
+		b.Reason = fmt.Sprintf("shard %d is empty, and whether group %q still reads it cannot be found out, which is tried again: %v", sh.Index, r.Group, r.Err)
+	case r.Member == "":
 		b.Reason = fmt.Sprintf("shard %d is empty, and group %q is being told to read it no more", sh.Index, r.Group)
-		return b
+	default:
+		b.Reason = fmt.Sprintf("shard %d is empty, and member %q of group %q has not let go of it: it is removed when the member has, or its lease is over", sh.Index, r.Member, r.Group)
 	}
-	b.Reason = fmt.Sprintf("shard %d is empty, and member %q of group %q has not let go of it: it is removed when the member has, or its lease is over", sh.Index, r.Member, r.Group)
 	return b
 }
 

@@ -106,14 +106,23 @@ type Retirement struct {
 }
 
 // Without leaves shards out that somebody may still be reading.
-func (r RetireStep) Without(read map[int][]Reader) RetireStep {
-	r.Shards = slices.DeleteFunc(slices.Clone(r.Shards), func(one Retirement) bool { return len(read[one.Shard]) > 0 })
+func (r RetireStep) Without(read map[int]Reader) RetireStep {
+	r.Shards = slices.DeleteFunc(slices.Clone(r.Shards), func(one Retirement) bool {
+		_, held := read[one.Shard]
+		return held
+	})
 	return r
 }
 
-// Reader is who may still be reading a shard: a group of ours, and a member of it where
-// one is known.
-type Reader struct{ Group, Member string }
+// Reader is who may still be reading a shard.
+type Reader struct {
+	// Group is one of ours, and Member one of it that has not let go; empty where the
+	// group does not know yet that the shard is closed.
+	Group, Member string
+	// Err says why the group's record cannot be read: then nobody knows what its members
+	// read. Nil where it can.
+	Err error
+}
 
 // FindStep: those of the shards First ≤ i < End that exist are applied as FoundStrays,
 // unless there is none.
@@ -267,7 +276,8 @@ func (s *State) drain(in Input) (steps []Step) {
 			look = append(look, i)
 		}
 	}
-	if len(look) > 0 {
+	// While so many are closed, nothing would come of a look at the others.
+	if len(look) > 0 && len(s.Proofs) < maxProofs {
 		steps = append(steps, LookStep{look})
 	}
 	return steps

@@ -50,6 +50,10 @@ type Adopted struct {
 // among them.
 type GroupWentBack struct{ Name string }
 
+// WentBack notes that a group follows a version which the record does not know: the last
+// writes of the record are lost, and groups may read other shards than it says.
+type WentBack struct{ Version int64 }
+
 // Rollback begins to take a change back.
 type Rollback struct{ ID string }
 
@@ -77,6 +81,7 @@ func (Prove) isCommand()         {}
 func (Retire) isCommand()        {}
 func (Adopted) isCommand()       {}
 func (GroupWentBack) isCommand() {}
+func (WentBack) isCommand()      {}
 func (Rollback) isCommand()      {}
 func (RolledBack) isCommand()    {}
 func (FoundStrays) isCommand()   {}
@@ -102,6 +107,12 @@ type StraysFound struct {
 	Shards []int
 }
 
+// WritesLost: a group follows a version of the record that the record does not know.
+type WritesLost struct {
+	Prefix            string
+	Version, Followed int64
+}
+
 // GroupIgnored: drains do not wait for a consumer group any more.
 type GroupIgnored struct{ Prefix, Group string }
 
@@ -114,6 +125,7 @@ type ShardsGivenUp struct {
 func (Resharding) isEvent()    {}
 func (ShardsRetired) isEvent() {}
 func (StraysFound) isEvent()   {}
+func (WritesLost) isEvent()    {}
 func (GroupIgnored) isEvent()  {}
 func (ShardsGivenUp) isEvent() {}
 
@@ -133,7 +145,9 @@ func (s *State) reshard(in Input, cmd Command) ([]Event, bool, error) {
 	case Adopted:
 		return s.adopted(cmd)
 	case GroupWentBack:
-		return s.wentBack(cmd)
+		return s.groupWentBack(cmd)
+	case WentBack:
+		return s.wentBack(in, cmd)
 	case Rollback:
 		return s.rollback(in, cmd)
 	case RolledBack:
@@ -328,13 +342,30 @@ func (s *State) adopted(cmd Adopted) ([]Event, bool, error) {
 	return nil, true, nil
 }
 
-func (s *State) wentBack(cmd GroupWentBack) ([]Event, bool, error) {
+func (s *State) groupWentBack(cmd GroupWentBack) ([]Event, bool, error) {
 	i, found := s.find(cmd.Name)
 	if !found || s.Groups[i].Adopted == 0 {
 		return nil, false, nil
 	}
 	s.Groups[i].Adopted = 0
 	return nil, true, nil
+}
+
+// maxVersion bounds what a group can make of the record's version: no clock says so, and
+// JSON has no exact numbers beyond it.
+const maxVersion = 1 << 53
+
+// wentBack gives the record a version that no group follows, so that all of them are told
+// again. What was found empty may have been opened again in the writes that are lost.
+func (s *State) wentBack(in Input, cmd WentBack) ([]Event, bool, error) {
+	if cmd.Version <= s.Version || cmd.Version >= maxVersion {
+		return nil, false, nil
+	}
+	lost := WritesLost{s.Prefix, s.Version, cmd.Version}
+	s.Version = cmd.Version
+	s.news(in)
+	s.Proofs = nil
+	return []Event{lost}, true, nil
 }
 
 func (s *State) rollback(in Input, cmd Rollback) ([]Event, bool, error) {

@@ -92,6 +92,8 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		return w.apply(t, Adopted{name, w.state.Version - c.Int(t, "older", 0)})
 	case "went-back":
 		return w.apply(t, GroupWentBack{name})
+	case "stream-went-back":
+		return w.apply(t, WentBack{w.state.Version + c.Int(t, "by", 0)})
 	case "adopt-all":
 		for _, g := range w.state.Groups {
 			w.apply(t, Adopted{g.Name, w.state.Version})
@@ -103,6 +105,9 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		var p Prove
 		for _, i := range ints(t, c.Words) {
 			p.Proofs = append(p.Proofs, Proof{i, fmt.Sprintf("9-%d", i)})
+		}
+		for i := range int(c.Int(t, "first-of-all", 0)) {
+			p.Proofs = append(p.Proofs, Proof{i, "9-9"})
 		}
 		return w.apply(t, p)
 	case "retired":
@@ -132,6 +137,13 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 		w.in = Input{Look: c.Has("look"), Rules: w.rules}
 		if c.Has("routes-over") {
 			w.in.RoutesOver = w.state.Switched
+		}
+		if c.Has("kinds") {
+			var kinds []string
+			for _, s := range w.state.Next(w.in) {
+				kinds = append(kinds, strings.TrimPrefix(fmt.Sprintf("%T", s), "stream."))
+			}
+			return strings.Join(kinds, ", ")
 		}
 		return w.next()
 	case "show":
@@ -197,6 +209,8 @@ func event(e Event) string {
 		return fmt.Sprintf("%s from %d to %d is %s", e.ID, e.From, e.To, e.State)
 	case ShardsRetired:
 		return fmt.Sprintf("shards %v are gone", e.Shards)
+	case WritesLost:
+		return "the last writes are lost"
 	case StraysFound:
 		return fmt.Sprintf("strays %v are found", e.Shards)
 	case GroupIgnored:
@@ -292,9 +306,13 @@ func (w *world) blocked(t *testing.T, c scenario.Cmd) string {
 	}
 	for _, word := range c.List("readers") {
 		part := strings.Split(word, ":")
+		r := &Reader{Group: part[1], Member: part[2]}
+		if r.Member == "damaged" {
+			*r = Reader{Group: part[1], Err: protocol.ErrCorrupt}
+		}
 		for i := range shards {
 			if strconv.Itoa(shards[i].Index) == part[0] {
-				shards[i].Readers = append(shards[i].Readers, Reader{Group: part[1], Member: part[2]})
+				shards[i].Reader = r
 			}
 		}
 	}
