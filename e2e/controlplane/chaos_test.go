@@ -46,7 +46,7 @@ func TestChaosBehindABalancer(t *testing.T) {
 	asked(t)
 	t.Parallel()
 	w := startOn(t, faultkit.Redis7)
-	balancer := faultkit.Balance(t, "/health/ready", w.coordinators[0].host, w.coordinators[1].host, w.coordinators[2].host)
+	balancer := faultkit.Balance(t, "/health/ready", w.coordinators[0].Addr, w.coordinators[1].Addr, w.coordinators[2].Addr)
 	w.urls = []string{balancer.URL}
 	c := newChaos(w, serverFaults)
 	w.populate(processCount)
@@ -264,9 +264,7 @@ func (c *chaos) close() {
 		m.proc.Terminate()
 	}
 	for _, m := range c.processes {
-		if code := m.proc.Wait(startTimeout); code != 0 {
-			c.t.Errorf("%v were asked to end and exited with %d", m.ids, code)
-		}
+		m.proc.ExpectEnd(startTimeout)
 	}
 	c.judge()
 	overlaps, tokens := c.ledger.overlaps()

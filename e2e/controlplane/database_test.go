@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/sql/sqltest"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // The names of faults of databases.
@@ -73,7 +74,7 @@ func playOnDatabase(t *testing.T, kind sqltest.Kind, driver string, faults []str
 	d := &database{name: string(kind), server: server, proxies: map[string]*sqltest.Proxy{}}
 	w := startOnDatabase(t, d, func(id string) []string {
 		d.proxies[id] = sqltest.NewProxy(t, server.Addr)
-		return set("coordinator.store.type", "sql", "coordinator.sql.driver", driver, "coordinator.sql.dsn", server.DSNThrough(d.proxies[id]))
+		return rsctest.Set("coordinator.store.type", "sql", "coordinator.sql.driver", driver, "coordinator.sql.dsn", server.DSNThrough(d.proxies[id]))
 	})
 	c := newChaos(w, faults)
 	w.populate(processCount)
@@ -92,9 +93,7 @@ func playOnDatabase(t *testing.T, kind sqltest.Kind, driver string, faults []str
 // startOnDatabase runs three coordinators with what args says besides.
 func startOnDatabase(t *testing.T, d *database, args func(id string) []string) *world {
 	t.Helper()
-	if _, err := built(); err != nil {
-		t.Fatal(err)
-	}
+	rsctest.Program(t) // the tests' own times are not for building
 	config := []string{"--config", declaring(t, shardCount)}
 	var all []*coordinator
 	for i := range coordinatorCount {

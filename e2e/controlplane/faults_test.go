@@ -79,26 +79,21 @@ func (d *deck) draw() string {
 // coordinatorFault is a fault of one coordinator.
 func (w *world) coordinatorFault(name string, i int) fault {
 	c := w.coordinators[i]
-	f := fault{name: fmt.Sprintf("%s (%s)", name, c.id), on: onCoordinators, lasts: longer, recovered: c.awaitReady}
+	f := fault{name: fmt.Sprintf("%s (%s)", name, c.ID), on: onCoordinators, lasts: longer, recovered: c.AwaitReady}
 	switch name {
 	case killCoordinator:
-		f.lasts, f.begin, f.end, f.recovered = 0, c.proc.Kill, c.relaunch, c.await
+		f.lasts, f.begin, f.end, f.recovered = 0, c.Proc.Kill, c.Relaunch, c.Await
 	case stopCoordinator:
-		f.lasts, f.end, f.recovered = 0, c.relaunch, c.await
-		f.begin = func() {
-			c.proc.Terminate()
-			if code := c.proc.Wait(startTimeout); code != 0 {
-				w.t.Errorf("%s was asked to end and exited with %d", c.id, code)
-			}
-		}
+		f.lasts, f.end, f.recovered = 0, c.Relaunch, c.Await
+		f.begin = func() { c.Proc.Stop(startTimeout) }
 	case pauseCoordinator:
-		f.begin, f.end = c.proc.Pause, c.proc.Resume
+		f.begin, f.end = c.Proc.Pause, c.Proc.Resume
 		if w.database != nil && w.database.server == nil {
 			f.on = onRedis // whoever stands still in the middle of a write keeps the file to itself
 		}
 	case cutCoordinator, hushCoordinator:
-		f.begin = func() { w.bar(c.id, name == hushCoordinator) }
-		f.end = func() { w.unbar(c.id) }
+		f.begin = func() { w.bar(c.ID, name == hushCoordinator) }
+		f.end = func() { w.unbar(c.ID) }
 	default:
 		w.t.Fatalf("no fault of coordinators: %s", name)
 	}

@@ -2,20 +2,13 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
 )
-
-// planVariable hands a process of members its plan.
-const planVariable = "RSC_CONTROLPLANE_MEMBERS"
 
 // readEvery is the time between two reads of a shard.
 const readEvery = 50 * time.Millisecond
@@ -29,32 +22,19 @@ type plan struct {
 	Journal      string
 }
 
-// membersMain is the program of a process of members: they live until SIGTERM.
-func membersMain(text string) int {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	var p plan
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		log.Error("no plan", "err", err)
-		return 2
-	}
+// runMembers is the program of a process of members: they live until SIGTERM.
+func runMembers(ctx context.Context, p plan, log *slog.Logger) error {
 	w, err := openJournal(p.Journal)
 	if err != nil {
-		log.Error("no journal", "err", err)
-		return 2
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	ends := make([]error, len(p.Members))
 	var lives sync.WaitGroup
 	for i, id := range p.Members {
 		lives.Go(func() { ends[i] = live(ctx, p, i, id, w, log) })
 	}
 	lives.Wait()
-	if err := errors.Join(ends...); err != nil {
-		log.Error("a member ended", "err", err)
-		return 1
-	}
-	return 0
+	return errors.Join(ends...)
 }
 
 // live runs a member until ctx ends. Each begins with another coordinator.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-stream-coordinator/rsc/adapters/sql/sqltest"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 const (
@@ -30,7 +31,7 @@ func TestPowerCut(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			s := sqltest.Start(t, kind)
-			cutPower(t, s, set("coordinator.store.type", "sql", "coordinator.sql.dsn", s.DSN())...)
+			cutPower(t, s, rsctest.Set("coordinator.store.type", "sql", "coordinator.sql.dsn", s.DSN())...)
 		})
 	}
 }
@@ -55,9 +56,7 @@ func (a *answered) count() int {
 
 func cutPower(t *testing.T, database *sqltest.Server, store ...string) {
 	t.Helper()
-	if _, err := built(); err != nil {
-		t.Fatal(err)
-	}
+	rsctest.Program(t) // the tests' own times are not for building
 	c := startCoordinator(t, "coordinator-0", store...)
 	var created answered
 	for cut := range cuts {
@@ -73,7 +72,7 @@ func cutPower(t *testing.T, database *sqltest.Server, store ...string) {
 					}
 					shards := 4
 					name := fmt.Sprintf("orders-%d-%d-%d", cut, i, n)
-					status, _ := c.call(http.MethodPost, "/coord/v1/streams/"+name, protocol.CreateStream{InitialShardCount: &shards, RequestedBy: "test"})
+					status, _ := c.Call(http.MethodPost, "/coord/v1/streams/"+name, protocol.CreateStream{InitialShardCount: &shards, RequestedBy: "test"})
 					if status == http.StatusCreated {
 						created.add(name)
 					}
@@ -83,7 +82,7 @@ func cutPower(t *testing.T, database *sqltest.Server, store ...string) {
 		enough := created.count() + createdEach
 		faultkit.Eventually(t, startTimeout, "some streams to be created", func() bool { return created.count() >= enough })
 		var killing sync.WaitGroup
-		killing.Go(c.proc.Kill)
+		killing.Go(c.Proc.Kill)
 		if database != nil {
 			killing.Go(database.Kill)
 		}
@@ -93,10 +92,10 @@ func cutPower(t *testing.T, database *sqltest.Server, store ...string) {
 		if database != nil {
 			database.Launch()
 		}
-		c.relaunch()
-		c.await()
+		c.Relaunch()
+		c.Await()
 		for _, name := range created.names {
-			if status, body := c.call(http.MethodGet, "/coord/v1/streams/"+name, nil); status != http.StatusOK {
+			if status, body := c.Call(http.MethodGet, "/coord/v1/streams/"+name, nil); status != http.StatusOK {
 				t.Errorf("cut %d: stream %s was created, and is answered with %d %s", cut+1, name, status, body)
 			}
 		}

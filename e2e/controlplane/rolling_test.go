@@ -17,10 +17,10 @@ type holding struct {
 }
 
 func (c *coordinator) holdings() map[string]holding {
-	c.tb.Helper()
+	c.TB.Helper()
 	var list protocol.MemberList
 	if !c.get("/members", &list) {
-		c.tb.Fatalf("%s does not know the members", c.id)
+		c.TB.Fatalf("%s does not know the members", c.ID)
 	}
 	all := map[string]holding{}
 	for _, m := range list.Members {
@@ -41,11 +41,8 @@ func TestRollingRestart(t *testing.T) {
 	w.settle(startTimeout)
 	before, readings := w.coordinators[0].holdings(), w.ledger.readings()
 	for _, c := range w.coordinators {
-		c.proc.Terminate()
-		if code := c.proc.Wait(startTimeout); code != 0 {
-			t.Errorf("%s was asked to end and exited with %d", c.id, code)
-		}
-		c.restart()
+		c.Proc.Stop(startTimeout)
+		c.Restart()
 	}
 	// Whatever ends because of it has ended by then.
 	watched := time.Now()
@@ -53,7 +50,7 @@ func TestRollingRestart(t *testing.T) {
 	w.settle(inOrder)
 	for _, c := range w.coordinators {
 		if after := c.holdings(); !reflect.DeepEqual(after, before) {
-			t.Errorf("%s sees %v, it was %v", c.id, after, before)
+			t.Errorf("%s sees %v, it was %v", c.ID, after, before)
 		}
 	}
 	if moved := w.ledger.readings() - readings; moved > 0 || len(w.ledger.losses) > 0 {

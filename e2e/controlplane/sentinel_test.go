@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // TestSentinelFailover: the coordinators keep their records on a master that a
@@ -12,12 +13,10 @@ import (
 func TestSentinelFailover(t *testing.T) {
 	asked(t)
 	t.Parallel()
-	if _, err := built(); err != nil {
-		t.Fatal(err)
-	}
+	rsctest.Program(t) // the tests' own times are not for building
 	s := faultkit.StartWatched(t)
 	args := append([]string{"--config", declaring(t, shardCount)},
-		set("coordinator.redis.sentinel.master", s.Name, "coordinator.redis.sentinel.addresses", s.Sentinel)...)
+		rsctest.Set("coordinator.redis.sentinel.master", s.Name, "coordinator.redis.sentinel.addresses", s.Sentinel)...)
 	var all []*coordinator
 	for i := range coordinatorCount {
 		all = append(all, startCoordinator(t, user(i), args...))

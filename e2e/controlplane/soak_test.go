@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/adapters/http/httpload"
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 const (
@@ -48,9 +49,7 @@ func TestSoak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: reads /proc, so NOTHING HERE WAS TESTED")
 	}
-	if _, err := built(); err != nil {
-		t.Fatal(err)
-	}
+	rsctest.Program(t) // the tests' own times are not for building
 	length := soakShort
 	if long() {
 		length = minutes(t, 10)
@@ -86,8 +85,8 @@ func soak(t *testing.T, length time.Duration) ([]sample, *httpload.Result, int) 
 	t.Helper()
 	server := faultkit.Redis7.Start(t, faultkit.Options{})
 	c := startCoordinator(t, "one", "--redis", "redis://"+server.Addrs()[0])
-	c.createStream(soakShards)
-	target, err := httpload.NewTarget(c.url, "admin", "password")
+	c.CreateStream(stream, soakShards)
+	target, err := httpload.NewTarget(c.URL, "admin", "password")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +116,7 @@ func soak(t *testing.T, length time.Duration) ([]sample, *httpload.Result, int) 
 	defer every.Stop()
 	began := time.Now()
 	for ctx.Err() == nil {
-		samples = append(samples, take(t, c.proc.PID(), time.Since(began)))
+		samples = append(samples, take(t, c.Proc.PID(), time.Since(began)))
 		select {
 		case <-ctx.Done():
 		case <-every.C:
@@ -128,7 +127,7 @@ func soak(t *testing.T, length time.Duration) ([]sample, *httpload.Result, int) 
 	// it close.
 	last := samples[len(samples)-1].openFiles
 	faultkit.Eventually(t, startTimeout, "the connections of the load are closed", func() bool {
-		return take(t, c.proc.PID(), 0).openFiles <= last-soakConnections
+		return take(t, c.Proc.PID(), 0).openFiles <= last-soakConnections
 	})
 	return samples, load, c.goroutines()
 }
@@ -184,19 +183,19 @@ var goroutineLine = regexp.MustCompile(`(?m)^goroutine \d+ (gp=\S+ m=\S+ (mp=\S+
 // goroutines ends the coordinator with the signal on which a program of Go lists its
 // goroutines, and counts them. Connections have ended before.
 func (c *coordinator) goroutines() int {
-	c.tb.Helper()
-	dir := filepath.Join(proc(c.proc.PID()), "fd")
-	faultkit.Eventually(c.tb, startTimeout, "the connections of the load are gone", func() bool {
+	c.TB.Helper()
+	dir := filepath.Join(proc(c.Proc.PID()), "fd")
+	faultkit.Eventually(c.TB, startTimeout, "the connections of the load are gone", func() bool {
 		files, err := os.ReadDir(dir)
 		return err == nil && len(files) < soakConnections
 	})
-	if err := syscall.Kill(c.proc.PID(), syscall.SIGQUIT); err != nil {
-		c.tb.Fatal(err)
+	if err := syscall.Kill(c.Proc.PID(), syscall.SIGQUIT); err != nil {
+		c.TB.Fatal(err)
 	}
-	c.proc.Wait(startTimeout)
-	found := goroutineLine.FindAllString(c.proc.Log(), -1)
+	c.Proc.Wait(startTimeout)
+	found := goroutineLine.FindAllString(c.Proc.Log(), -1)
 	if len(found) == 0 {
-		c.tb.Fatalf("no list of goroutines:\n%s", c.proc.Log())
+		c.TB.Fatalf("no list of goroutines:\n%s", c.Proc.Log())
 	}
 	return len(found)
 }

@@ -1,10 +1,8 @@
 package controlplane
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // How many there are of everything.
@@ -62,7 +61,7 @@ func newWorld(t *testing.T, coordinators []*coordinator, shards int) *world {
 	t.Helper()
 	w := &world{t: t, coordinators: coordinators, ledger: newLedger(shards), path: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
 	for _, c := range coordinators {
-		w.urls = append(w.urls, c.url)
+		w.urls = append(w.urls, c.URL)
 	}
 	var err error
 	if w.reader, err = newJournalReader(w.path); err != nil {
@@ -78,9 +77,7 @@ func user(i int) string { return fmt.Sprintf("coordinator-%d", i) }
 // startOn runs three coordinators on a server, each as a Redis user of its own.
 func startOn(t *testing.T, kind faultkit.Kind) *world {
 	t.Helper()
-	if _, err := built(); err != nil {
-		t.Fatal(err)
-	}
+	rsctest.Program(t) // the tests' own times are not for building
 	users := make([]string, coordinatorCount)
 	for i := range users {
 		users[i] = user(i)
@@ -89,14 +86,14 @@ func startOn(t *testing.T, kind faultkit.Kind) *world {
 	args := []string{"--config", declaring(t, shardCount)}
 	if kind.Clustered {
 		// Several masters die and stand still here, which loses writes otherwise.
-		args = append(args, set("coordinator.redis.addresses", strings.Join(server.Addrs(), ","), "coordinator.redis.wait-replicas", "1")...)
+		args = append(args, rsctest.Set("coordinator.redis.addresses", strings.Join(server.Addrs(), ","), "coordinator.redis.wait-replicas", "1")...)
 	} else {
 		args = append(args, "--redis", "redis://"+server.Addrs()[0])
 	}
 	var all []*coordinator
 	for i := range users {
 		all = append(all, startCoordinator(t, user(i), append(args[:len(args):len(args)],
-			set("coordinator.redis.username", user(i), "coordinator.redis.password", user(i))...)...))
+			rsctest.Set("coordinator.redis.username", user(i), "coordinator.redis.password", user(i))...)...))
 	}
 	w := newWorld(t, all, shardCount)
 	w.server = server
@@ -118,15 +115,9 @@ func (w *world) populate(processes int) {
 
 func (m *members) start() {
 	m.w.t.Helper()
-	text, err := json.Marshal(plan{Coordinators: m.w.urls, Stream: stream, Group: group, Members: m.ids, Journal: m.w.path})
-	if err != nil {
-		m.w.t.Fatal(err)
-	}
-	program, err := os.Executable()
-	if err != nil {
-		m.w.t.Fatal(err)
-	}
-	m.proc = faultkit.Run(m.w.t, "members "+strings.Join(m.ids, ","), []string{planVariable + "=" + string(text)}, program)
+	m.proc = faultkit.RunSelf(m.w.t, "members "+strings.Join(m.ids, ","), plan{
+		Coordinators: m.w.urls, Stream: stream, Group: group, Members: m.ids, Journal: m.w.path,
+	})
 }
 
 // kill ends the process as kill -9 does.
@@ -140,10 +131,7 @@ func (m *members) kill() {
 // leave asks the members to end, and waits for it.
 func (m *members) leave() {
 	m.w.t.Helper()
-	m.proc.Terminate()
-	if code := m.proc.Wait(startTimeout); code != 0 {
-		m.w.t.Errorf("%v were asked to end and exited with %d", m.ids, code)
-	}
+	m.proc.Stop(startTimeout)
 }
 
 // alive are the members whose processes run.
@@ -182,7 +170,7 @@ func (w *world) unsettled() string {
 	held := w.ledger.held()
 	for _, c := range w.coordinators {
 		if why := w.disagrees(c, alive, held); why != "" {
-			return c.id + ": " + why
+			return c.ID + ": " + why
 		}
 	}
 	return ""
@@ -229,7 +217,7 @@ func (w *world) disagrees(c *coordinator, alive []string, held map[string][]int)
 	}
 	now := epochs{int64(g.GroupEpoch), g.MetadataVersion}
 	if now.group < w.epochs.group || now.version < w.epochs.version {
-		w.t.Errorf("%s says epoch %d and version %d, and there were %d and %d before", c.id, now.group, now.version, w.epochs.group, w.epochs.version)
+		w.t.Errorf("%s says epoch %d and version %d, and there were %d and %d before", c.ID, now.group, now.version, w.epochs.group, w.epochs.version)
 	}
 	w.epochs = epochs{max(now.group, w.epochs.group), max(now.version, w.epochs.version)}
 	return ""
@@ -256,7 +244,7 @@ func (w *world) corrections() int {
 	w.t.Helper()
 	n := 0
 	for _, c := range w.coordinators {
-		n += c.says("the store went backwards", "the metadata store was emptied")
+		n += c.Says("the store went backwards", "the metadata store was emptied")
 	}
 	return n
 }

@@ -1,7 +1,6 @@
 package linear
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -25,7 +24,7 @@ const (
 // few groups, while something happens to them, to their connections or to the
 // servers. All they were told has one explanation.
 func TestWritersSeeOneOrder(t *testing.T) {
-	slow(t)
+	faultkit.Slow(t)
 	for _, test := range []struct {
 		name    string
 		kind    faultkit.Kind
@@ -65,14 +64,6 @@ func TestWritersSeeOneOrder(t *testing.T) {
 			})
 			judge(t, ops, test.unknown, !test.lenient)
 		})
-	}
-}
-
-// slow skips what takes servers and time in the quick run.
-func slow(t *testing.T) {
-	t.Helper()
-	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
-		t.Skip("runs real processes: skipped in the quick run")
 	}
 }
 
@@ -120,10 +111,6 @@ func show(t *testing.T, info porcupine.LinearizationInfo, m porcupine.Model) {
 // runWriters runs the writers to their end, and the fault beside them.
 func runWriters(t *testing.T, common plan, kill bool, fault func()) []op {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	processes := make([]*faultkit.Process, writers)
 	outs := make([]string, writers)
@@ -135,12 +122,8 @@ func runWriters(t *testing.T, common plan, kill bool, fault func()) []op {
 		if kill && i == 0 {
 			p.Calls = 1 << 20 // it does not come to its end by itself
 		}
-		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
 		outs[i] = p.Out
-		processes[i] = faultkit.Run(t, p.Name, []string{planVariable + "=" + string(text)}, self)
+		processes[i] = faultkit.RunSelf(t, p.Name, p)
 	}
 	if kill {
 		faultkit.Eventually(t, writerTime, "the first writer to be in the middle", func() bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/redis-stream-coordinator/rsc/adapters/sql"
 	"github.com/redis-stream-coordinator/rsc/adapters/sql/sqltest"
 	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // openSQL reaches the store in a database.
@@ -81,7 +82,7 @@ var commits = map[sqltest.Kind]string{sqltest.Postgres: "COMMIT\x00", sqltest.Ma
 
 // TestWritersSeeOneOrderInADatabase is the same with databases.
 func TestWritersSeeOneOrderInADatabase(t *testing.T) {
-	slow(t)
+	faultkit.Slow(t)
 	faults := []struct {
 		name string
 		// fault is done again and again while the writers run.
@@ -127,7 +128,7 @@ func cutNowAndThen(p *sqltest.Proxy, _ sqltest.Kind) {
 
 // TestWritersSeeOneOrderInAFile: processes on one SQLite file, one of which is killed.
 func TestWritersSeeOneOrderInAFile(t *testing.T) {
-	slow(t)
+	faultkit.Slow(t)
 	for _, kill := range []bool{false, true} {
 		t.Run("killed="+strconv.FormatBool(kill), func(t *testing.T) {
 			seed := rand.Uint64()

@@ -17,14 +17,11 @@ import (
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/adapters/sql"
 	"github.com/redis-stream-coordinator/rsc/core/port"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
-const (
-	// planVariable is set for a writer process: what it is to do, as JSON.
-	planVariable = "RSC_LINEAR_PLAN"
-	// life is the one incarnation of each group.
-	life = "x"
-)
+// life is the one incarnation of each group.
+const life = "x"
 
 // plan is what a writer process does.
 type plan struct {
@@ -47,18 +44,7 @@ type plan struct {
 
 func TestMain(m *testing.M) {
 	redis.SetLibraryLogger(slog.New(slog.DiscardHandler))
-	if text := os.Getenv(planVariable); text != "" {
-		var p plan
-		err := json.Unmarshal([]byte(text), &p)
-		if err == nil {
-			err = p.write()
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	faultkit.Self(write)
 	os.Exit(m.Run())
 }
 
@@ -106,13 +92,13 @@ func (p plan) open(ctx context.Context) (store port.Store, done func(), err erro
 	return nil, nil, err
 }
 
-func (p plan) write() error {
+// write is the program of a writer process.
+func write(ctx context.Context, p plan, _ *slog.Logger) error {
 	file, err := os.OpenFile(p.Out, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }() // each line is written at once
-	ctx := context.Background()
 	store, done, err := p.open(ctx)
 	if err != nil {
 		return err

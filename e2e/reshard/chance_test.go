@@ -84,7 +84,7 @@ func (c *chance) change(to int) {
 	c.t.Helper()
 	from := c.count
 	victim := c.fleet[c.rand.IntN(len(c.fleet))]
-	proc, when := victim.proc, time.Duration(c.rand.Int64N(int64(chanceLease+time.Second)))
+	proc, when := victim.Proc, time.Duration(c.rand.Int64N(int64(chanceLease+time.Second)))
 	if c.rand.IntN(2) == 0 {
 		when /= 50 // while the first steps are taken
 	}
@@ -102,7 +102,7 @@ func (c *chance) change(to int) {
 	}
 	<-dead
 	c.kills++
-	victim.restart()
+	victim.Restart()
 	if c.rand.IntN(6) == 0 {
 		c.killAll()
 	}
@@ -118,7 +118,7 @@ func (c *chance) change(to int) {
 		want[i] = i
 	}
 	c.until("just the shards that it has exist", func() bool { return slices.Equal(c.present(cycleHighest), want) })
-	c.t.Logf("from %d to %d, %s was killed after %s: %s", from, to, victim.id, when.Round(time.Millisecond), m.State)
+	c.t.Logf("from %d to %d, %s was killed after %s: %s", from, to, victim.ID, when.Round(time.Millisecond), m.State)
 	if c.count > 0 {
 		c.flows(c.rate / 4)
 	}

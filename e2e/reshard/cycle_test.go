@@ -187,12 +187,12 @@ func (c *cycle) askAndKill(to int) (id string) {
 	go func() {
 		defer close(killed)
 		time.Sleep(rand.N(20 * time.Millisecond))
-		victim.proc.Kill()
+		victim.Proc.Kill()
 	}()
-	victim.call(http.MethodPost, streamPath(stream)+"/scale", scaleTo(to)) // the answer may be lost
+	victim.Call(http.MethodPost, streamPath(stream)+"/scale", scaleTo(to)) // the answer may be lost
 	<-killed
 	c.kills++
-	victim.restart()
+	victim.Restart()
 	if m := c.fleet.open(stream); m.ToShardCount == to {
 		return m.ReshardingID
 	}

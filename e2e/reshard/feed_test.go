@@ -45,7 +45,7 @@ type name struct {
 }
 
 // feed runs a feed until ctx ends.
-func (p *part) feed(ctx context.Context, log *slog.Logger) (err error) {
+func (p part) feed(ctx context.Context, log *slog.Logger) (err error) {
 	j, err := openJournal(p.Journal)
 	if err != nil {
 		return err

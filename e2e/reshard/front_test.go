@@ -24,7 +24,7 @@ func newFront(tb testing.TB, f fleet) *front {
 	var turn atomic.Int64
 	targets := make([]*url.URL, len(f))
 	for i, c := range f {
-		target, err := url.Parse(c.url)
+		target, err := url.Parse(c.URL)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func TestProvisioning(t *testing.T) {
 		}
 		f.createStream(board(i), 8, groups...)
 	}
-	b := &beats{url: c.url, done: make(chan struct{})}
+	b := &beats{url: c.URL, done: make(chan struct{})}
 	var lives sync.WaitGroup
 	for i := range beaters {
 		lives.Go(func() {

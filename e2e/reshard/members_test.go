@@ -23,7 +23,7 @@ type membersPart struct {
 
 // members runs members until ctx ends. The journal has a line for each record that was
 // handled: key, number, shard, unix ns.
-func (p *part) members(ctx context.Context, log *slog.Logger) error {
+func (p part) members(ctx context.Context, log *slog.Logger) error {
 	j, err := openJournal(p.Journal)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (p *part) members(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(errors.Join(ends...), j.close())
 }
 
-func (p *part) member(ctx context.Context, id string, j *journal, log *slog.Logger) error {
+func (p part) member(ctx context.Context, id string, j *journal, log *slog.Logger) error {
 	c, err := consumer.New(consumer.Config{
 		Coordinators: p.Coordinators, Stream: p.Stream, Group: p.Members.Group, MemberID: id,
 		Redis: p.redis(), Concurrency: p.Members.Concurrency, Logger: log.With("member", id),

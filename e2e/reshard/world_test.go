@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 const (
@@ -69,7 +70,7 @@ func (w *world) join(group string, hold time.Duration) {
 	p := w.part("group-"+group, w.fleet.urls())
 	p.Members = &membersPart{Group: group, IDs: []string{group + "-a", group + "-b"}, Hold: hold, Concurrency: 64}
 	w.account.addGroup(group, p.Journal)
-	w.procs[group] = p.start(w.t, "members of "+group)
+	w.procs[group] = faultkit.RunSelf(w.t, "members of "+group, p)
 }
 
 // feed starts a feed.
@@ -78,7 +79,7 @@ func (w *world) feed(name string, perSecond int, coordinators ...string) {
 	p := w.part("feed-"+name, coordinators)
 	p.Feed = &feedPart{Name: name, Keys: 128, PerSecond: perSecond}
 	w.account.addFeed(name, p.Journal)
-	w.procs[name] = p.start(w.t, "feed "+name)
+	w.procs[name] = faultkit.RunSelf(w.t, "feed "+name, p)
 }
 
 // feedAll starts the main feeds.
@@ -98,9 +99,7 @@ func (w *world) stop(names ...string) {
 		w.procs[name].Terminate()
 	}
 	for _, name := range names {
-		if code := w.procs[name].Wait(patience); code != 0 {
-			w.t.Errorf("%s was asked to end and exited with %d:\n%s", name, code, w.procs[name].Log())
-		}
+		w.procs[name].ExpectEnd(patience)
 		delete(w.procs, name)
 	}
 }
@@ -137,25 +136,25 @@ func (w *world) until(what string, holds func() bool) {
 }
 
 // kill ends a coordinator as kill -9 does, and starts it again.
-func (w *world) kill(victim *coordinator) {
+func (w *world) kill(victim *rsctest.Coordinator) {
 	w.t.Helper()
-	victim.proc.Kill()
+	victim.Proc.Kill()
 	w.kills++
-	victim.restart()
+	victim.Restart()
 }
 
 // killAll ends all of them at once.
 func (w *world) killAll() {
 	w.t.Helper()
 	for _, c := range w.fleet {
-		c.proc.Kill()
+		c.Proc.Kill()
 		w.kills++
 	}
 	for _, c := range w.fleet {
-		c.launch(c.host)
+		c.Relaunch()
 	}
 	for _, c := range w.fleet {
-		c.await()
+		c.Await()
 	}
 }
 
