@@ -320,7 +320,7 @@ func TestAMasterFailsOver(t *testing.T) {
 			if shard < 0 {
 				t.Fatal("the first master has no shard: choose other names")
 			}
-			old.Do("WAIT", 1, 5000)
+			heir.InStep(old)
 			begin := time.Now()
 			if how == "dies" {
 				old.Kill()

@@ -33,7 +33,7 @@ func TestSentinelNamesANewMaster(t *testing.T) {
 			b.add(20)
 			l.await(t, 20)
 			eventually(t, "all is acknowledged", func() bool { return c.Stats().Acknowledged == 20 })
-			master.Do("WAIT", 1, 5000)
+			replica.InStep(master)
 			begin := time.Now()
 			if how == "dies" {
 				master.Kill()

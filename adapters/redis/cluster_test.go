@@ -134,6 +134,7 @@ func TestMasterDies(t *testing.T) {
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
+	cluster.InStep()
 	cluster.Masters[1].Kill()
 	p.Groups = []string{"g", "h"}
 	if err := s.Provision(t.Context(), p); err != nil {

@@ -202,6 +202,7 @@ func TestRetryMeanwhile(t *testing.T) {
 	t.Run("Sentinel's failover", func(t *testing.T) {
 		w := redistest.StartWatched(t)
 		x := startTried(t, redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: w.Name})
+		w.Replica.InStep(w.Master)
 		w.Master.Kill()
 		x.untilRetry()
 		x.settles(20 * time.Second)
@@ -209,6 +210,7 @@ func TestRetryMeanwhile(t *testing.T) {
 	t.Run("a Cluster's failover", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, true)
 		x := startTried(t, redis.Config{Addrs: cluster.Addrs()})
+		cluster.InStep()
 		cluster.Owner(slotOf(redis.DefaultKeyPrefix, orders)).Kill()
 		x.untilRetry()
 		x.settles(20 * time.Second)
@@ -219,6 +221,7 @@ func TestRetryMeanwhile(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, true)
 		x := startTried(t, redis.Config{Addrs: cluster.Addrs()})
 		mine := slices.Index(cluster.Masters, cluster.Owner(slotOf(redis.DefaultKeyPrefix, orders)))
+		cluster.InStep()
 		cluster.Masters[(mine+1)%3].Kill()
 		seen := make(chan struct{})
 		go func() {

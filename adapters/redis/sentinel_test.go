@@ -22,6 +22,7 @@ func TestSentinel(t *testing.T) {
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
+	w.Replica.InStep(w.Master)
 	w.Master.Kill()
 	p.Groups = []string{"g", "h"}
 	if err := s.Provision(t.Context(), p); err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/redistest"
@@ -72,16 +71,11 @@ func TestShardsWhileAMasterDies(t *testing.T) {
 	const shards = 12
 	cluster := redistest.StartCluster(t, 3, true)
 	s := openCluster(t, cluster)
-	// The replicas have it once this returns.
 	p := port.Provision{Prefix: "orders", End: shards, Groups: []string{"g"}, Start: protocol.StartEarliest}
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range cluster.Masters {
-		if err := raw(t, m.URL()).Wait(t.Context(), 1, 10*time.Second).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	cluster.InStep()
 	indexes := make([]int, shards)
 	want := make([]port.RetireOutcome, shards)
 	for i := range indexes {

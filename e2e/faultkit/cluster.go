@@ -198,6 +198,30 @@ func (s *Server) SucceedFrozen(master *Node) {
 	s.AwaitWhole()
 }
 
+// InStep waits until the replica of a master has all that the master has now. A master
+// answers before its replica has what it wrote; WAIT would only wait for what its own
+// connection wrote.
+func (s *Server) InStep(master *Node) {
+	s.tb.Helper()
+	ctx := s.ctx()
+	written := offset(master.Client.Info(ctx, "replication").Val(), "master_repl_offset")
+	replica := s.Replica(master)
+	Eventually(s.tb, wholeTimeout, "the replica is in step", func() bool {
+		return written >= 0 && offset(replica.Client.Info(ctx, "replication").Val(), "slave_repl_offset") >= written
+	})
+}
+
+// offset reads a number of INFO, -1 where it is missing.
+func offset(info, name string) int64 {
+	_, rest, _ := strings.Cut(info, name+":")
+	digits, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
 // Replica returns a running replica of a master.
 func (s *Server) Replica(master *Node) *Node {
 	s.tb.Helper()

@@ -92,7 +92,7 @@ func TestAClusterMovesItsSlotsAndFailsOver(t *testing.T) {
 	}
 	expectAll("after the failover")
 	killed := s.Owner(name(0))
-	must(t, killed.Client.Wait(ctx, 1, patience).Err())
+	s.InStep(killed)
 	s.KillMaster(killed)
 	if s.Owner(name(0)) == killed {
 		t.Error("a killed master serves the key")

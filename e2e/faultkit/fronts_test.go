@@ -60,7 +60,7 @@ func TestAGatedClusterFailsOver(t *testing.T) {
 	ann := clientOf(t, s, "ann")
 	must(t, ann.Set(ctx, "key", 1, 0).Err())
 	owner := s.Owner("key")
-	must(t, owner.Client.Wait(ctx, 1, patience).Err())
+	s.InStep(owner)
 	s.KillMaster(owner)
 	if s.Owner("key") == owner {
 		t.Error("a killed master serves the key")

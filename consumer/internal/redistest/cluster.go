@@ -114,6 +114,28 @@ func (s *Server) Info(args ...any) string {
 	return text
 }
 
+// InStep waits until a replica has all that its master has now. A master answers before
+// its replicas have what it wrote, so whoever ends one and counts on what was written
+// waits for this first; WAIT would only wait for what its own connection wrote.
+func (s *Server) InStep(master *Server) {
+	s.tb.Helper()
+	written := offset(master.Info("INFO", "replication"), "master_repl_offset")
+	waitFor(s.tb, "the replica is in step", func() bool {
+		return written >= 0 && offset(s.Info("INFO", "replication"), "slave_repl_offset") >= written
+	})
+}
+
+// offset reads a number of INFO, -1 where it is missing.
+func offset(info, name string) int64 {
+	_, rest, _ := strings.Cut(info, name+":")
+	digits, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
 // NodeID returns the server's id in its cluster.
 func (s *Server) NodeID() string {
 	s.tb.Helper()

@@ -3,6 +3,7 @@ package redistest
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,18 +47,41 @@ func StartCluster(tb testing.TB, masters int, replicas bool) *Cluster {
 		s.must("CLUSTER REPLICATE %s", c.Masters[i].NodeID())
 	}
 	for i, s := range c.Replicas {
-		s.inStep(c.Masters[i])
+		s.InStep(c.Masters[i])
 	}
 	return c
 }
 
-// inStep waits until a replica has what its master has, and is sent what comes.
-func (s *Server) inStep(master *Server) {
+// InStep waits until a replica has all that its master has now, and is sent what comes. A
+// master answers before its replicas have what it wrote, so whoever kills one and counts on
+// what was written waits for this first; WAIT would only wait for what its own connection wrote.
+func (s *Server) InStep(master *Server) {
 	s.tb.Helper()
+	written := offset(master.must("INFO replication"), "master_repl_offset")
 	Eventually(s.tb, "a replica to be in step", func() bool {
-		return strings.Contains(s.must("INFO replication"), "master_link_status:up") &&
+		info := s.must("INFO replication")
+		return strings.Contains(info, "master_link_status:up") && offset(info, "slave_repl_offset") >= written &&
 			strings.Contains(master.must("INFO replication"), "state=online")
 	})
+}
+
+// offset reads a number of INFO, -1 where it is missing.
+func offset(info, name string) int64 {
+	_, rest, _ := strings.Cut(info, name+":")
+	digits, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// InStep waits until each replica has all that its master has now.
+func (c *Cluster) InStep() {
+	c.tb.Helper()
+	for i, s := range c.Replicas {
+		s.InStep(c.Masters[i])
+	}
 }
 
 // StartNode starts a server that is ready to join a Cluster.

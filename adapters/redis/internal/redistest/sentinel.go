@@ -26,7 +26,7 @@ func StartWatched(tb testing.TB) *Watched {
 		tb.Fatal(err)
 	}
 	w.Replica = Start(tb, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
-	w.Replica.inStep(w.Master)
+	w.Replica.InStep(w.Master)
 	w.Sentinel = startSentinel(tb, w.Master.program, w.Name, host, port)
 	Eventually(tb, "the Sentinel to know the replica", func() bool {
 		return strings.Contains(w.Sentinel.must("INFO sentinel"), "slaves=1")
