@@ -202,7 +202,7 @@ func stillRead(sh *Shard) protocol.Blocker {
 		b.Kind = protocol.BlockedByGroup
 		b.Reason = fmt.Sprintf("shard %d is empty, and whether group %q still reads it cannot be found out, which is tried again: %v", sh.Index, r.Group, r.Err)
 	case r.Member == "":
-		b.Reason = fmt.Sprintf("shard %d is empty, and group %q is being told to read it no more", sh.Index, r.Group)
+		b.Reason = fmt.Sprintf("shard %d is empty, and group %q is being told to read it no more, which is tried again: see the coordinator's log if it stays so", sh.Index, r.Group)
 	default:
 		b.Reason = fmt.Sprintf("shard %d is empty, and member %q of group %q has not let go of it: it is removed when the member has, or its lease is over", sh.Index, r.Member, r.Group)
 	}

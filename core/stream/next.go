@@ -76,6 +76,11 @@ type Layout struct {
 	Version int64
 }
 
+// same reports whether groups are told the same, whatever the version.
+func (l Layout) same(as Layout) bool {
+	return l.ShardCount == as.ShardCount && l.ReadCount == as.ReadCount && slices.Equal(l.Closed, as.Closed)
+}
+
 // NoteStep: nothing is to be done but to note it.
 type NoteStep struct{ Done Command }
 

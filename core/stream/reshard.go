@@ -317,20 +317,24 @@ func (s *State) retire(in Input, cmd Retire) ([]Event, bool, error) {
 	}
 	removed := s.Removed()
 	gone := slices.DeleteFunc(slices.Clone(cmd.Gone), func(i int) bool { return !removed.Contains(i) })
-	proofs := len(s.Proofs)
+	before, proofs := s.Layout(), len(s.Proofs)
 	s.Proofs = slices.DeleteFunc(s.Proofs, func(p Proof) bool {
 		return slices.Contains(gone, p.Shard) || slices.Contains(cmd.Kept, p.Shard)
 	})
 	if len(gone) == 0 && len(s.Proofs) == proofs {
 		return nil, false, nil
 	}
-	s.news(in)
-	if len(gone) == 0 {
-		return nil, true, nil
+	var events []Event
+	if len(gone) > 0 {
+		s.Retired = s.Retired.With(gone...)
+		s.forget()
+		events = append(events, ShardsRetired{s.Prefix, gone})
+		events = append(events, s.finish(in)...)
 	}
-	s.Retired = s.Retired.With(gone...)
-	s.forget()
-	return append([]Event{ShardsRetired{s.Prefix, gone}}, s.finish(in)...), true, nil
+	if !s.Layout().same(before) {
+		s.news(in)
+	}
+	return events, true, nil
 }
 
 func (s *State) adopted(cmd Adopted) ([]Event, bool, error) {
