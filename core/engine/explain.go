@@ -46,7 +46,9 @@ func (x *explaining) removal() {
 	switch {
 	case x.shard < s.ShardCount:
 	case x.shard >= s.ReadCount || s.Closed.Contains(x.shard):
-		if x.holder == nil {
+		if x.holder != nil {
+			x.out.Summary += "; the shard is empty, and removed from the stream once nobody may read it"
+		} else {
 			x.say(protocol.CauseRemoved, "the shard was removed from the stream, or is empty and about to be, and nobody may read it any more", "")
 		}
 	default:

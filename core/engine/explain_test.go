@@ -164,7 +164,7 @@ func TestExplain(t *testing.T) {
 				revokes(p)
 				p.State.Target[3], p.State.ShardCount, p.State.Closed = group.None, 3, spans.Of(3)
 			},
-			want: `REVOKING: member "a" was asked to let it go and has not heard of it yet | ends when: it reports the shard as let go; at the latest the rebalance timeout, which fences it, or the end of its lease | by 1m0s`,
+			want: `REVOKING: member "a" was asked to let it go and has not heard of it yet; the shard is empty, and removed from the stream once nobody may read it | ends when: it reports the shard as let go; at the latest the rebalance timeout, which fences it, or the end of its lease | by 1m0s`,
 		},
 		{
 			name: "removed and empty", shard: 3,
