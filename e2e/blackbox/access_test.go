@@ -16,6 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 	"github.com/redis-stream-coordinator/rsc/producer"
 )
 
@@ -43,9 +44,9 @@ func (f *settingsFile) write(text string) {
 // has.
 func (c *coordinator) reload(says string) {
 	c.t.Helper()
-	before := len(c.proc.log())
-	c.proc.signal(syscall.SIGHUP)
-	eventually(c.t, startTimeout, "the settings are read again", func() bool { return strings.Contains(c.proc.log()[before:], says) })
+	before := len(c.Proc.Log())
+	c.Proc.Signal(syscall.SIGHUP)
+	faultkit.Eventually(c.t, startTimeout, "the settings are read again", func() bool { return strings.Contains(c.Proc.Log()[before:], says) })
 }
 
 // asks counts what goes to the coordinators and what comes back, by status.
@@ -97,12 +98,12 @@ func logIn(t *testing.T, c *coordinator, redis *redisServer) *loggedIn {
 	t.Helper()
 	l := &loggedIn{t: t, handled: map[string]int{}}
 	servers := goredis.UniversalOptions{Addrs: []string{strings.TrimPrefix(redis.url, "redis://")}}
-	consumerLogin, err := consumer.NewLogin(consumer.LoginConfig{Coordinators: []string{c.url}, Username: "app", Password: "app-password", HTTPClient: l.logins.client()})
+	consumerLogin, err := consumer.NewLogin(consumer.LoginConfig{Coordinators: []string{c.URL}, Username: "app", Password: "app-password", HTTPClient: l.logins.client()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	reader, err := consumer.New(consumer.Config{
-		Coordinators: []string{c.url}, Credentials: consumerLogin, HTTPClient: l.heartbeats.client(),
+		Coordinators: []string{c.URL}, Credentials: consumerLogin, HTTPClient: l.heartbeats.client(),
 		Stream: stream, Group: group, MemberID: "m", Redis: servers, Handler: l.handle, MaxWait: heartbeat,
 	})
 	if err != nil {
@@ -117,12 +118,12 @@ func logIn(t *testing.T, c *coordinator, redis *redisServer) *loggedIn {
 			t.Errorf("the consumer ended: %v", err)
 		}
 	})
-	producerLogin, err := producer.NewLogin(producer.LoginConfig{Coordinators: []string{c.url}, Username: "app", Password: "app-password", HTTPClient: l.logins.client()})
+	producerLogin, err := producer.NewLogin(producer.LoginConfig{Coordinators: []string{c.URL}, Username: "app", Password: "app-password", HTTPClient: l.logins.client()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if l.producer, err = producer.New(producer.Config{
-		Coordinators: []string{c.url}, Credentials: producerLogin, HTTPClient: l.routes.client(), Stream: stream, Group: group, Redis: servers,
+		Coordinators: []string{c.URL}, Credentials: producerLogin, HTTPClient: l.routes.client(), Stream: stream, Group: group, Redis: servers,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func (l *loggedIn) deliver(payload string) {
 	if _, err := l.producer.Publish(ctx, producer.Message{Key: payload, Payload: []byte(payload)}); err != nil {
 		l.t.Fatalf("publish %s: %v", payload, err)
 	}
-	eventually(l.t, startTimeout, payload+" is handled", func() bool {
+	faultkit.Eventually(l.t, startTimeout, payload+" is handled", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.handled[payload] > 0
@@ -162,20 +163,20 @@ func (l *loggedIn) deliver(payload string) {
 func (l *loggedIn) renewed(times int64) {
 	l.t.Helper()
 	before := l.logins.count(http.StatusOK)
-	eventually(l.t, 2*startTimeout, "the tokens are renewed", func() bool { return l.logins.count(http.StatusOK) >= before+times })
+	faultkit.Eventually(l.t, 2*startTimeout, "the tokens are renewed", func() bool { return l.logins.count(http.StatusOK) >= before+times })
 }
 
 // Members and producers log in, renew their tokens before they end, and log in again
 // when they are refused; nobody loses a shard by it.
 func TestTokensAreRenewed(t *testing.T) {
-	redis := startRedis(t)
+	redis := startRedis(t, faultkit.Options{})
 	file := newSettingsFile(t, secured("token-secret: the-first-secret-of-this-test"))
 	// With the usual lease, so that a busy machine does not end it, and many heartbeats in
 	// the life of a token.
 	c := newCoordinator(t, "--config", file.path, "--redis", redis.url, "--set", "coordinator.heartbeat-interval="+heartbeat.String())
-	c.createStream(2)
+	c.CreateStream(stream, 2)
 	l := logIn(t, c, redis)
-	eventually(t, startTimeout, "the member holds the shards", func() bool { _, shards := c.holders(); return shards == 2 })
+	faultkit.Eventually(t, startTimeout, "the member holds the shards", func() bool { _, shards := c.holders(); return shards == 2 })
 	l.deliver("first")
 	incarnation := c.members()["m"].Incarnation
 
@@ -195,7 +196,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	// With another secret alone.
 	file.write(secured("token-secret: the-third-secret-of-this-test"))
 	c.reload("the settings were read again")
-	eventually(t, startTimeout, "a heartbeat is refused", func() bool { return l.heartbeats.count(http.StatusUnauthorized) > 0 })
+	faultkit.Eventually(t, startTimeout, "a heartbeat is refused", func() bool { return l.heartbeats.count(http.StatusUnauthorized) > 0 })
 	l.deliver("logged in again")
 	l.renewed(1)
 
@@ -208,7 +209,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	if n := l.heartbeats.count(http.StatusUnauthorized); n > 2 {
 		t.Errorf("%d heartbeats were refused, one for each lost token was to be expected", n)
 	}
-	c.proc.forbidLog(0, "app-password", "of-this-test")
+	c.Proc.ForbidLog(0, "app-password", "of-this-test")
 }
 
 // What SIGHUP can change takes effect, what it cannot is said, and settings that cannot
@@ -220,7 +221,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	c := startCoordinator(t, "--config", file.path, "--store", "memory")
 	as := func(password, method, path string) int {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), method, c.url+path, strings.NewReader(`{"requestedBy":"test"}`))
+		request, err := http.NewRequestWithContext(t.Context(), method, c.URL+path, strings.NewReader(`{"requestedBy":"test"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +243,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		}
 	}
 	expect("a reader writes", as("one", "POST", "/coord/v1/streams/a"), 403)
-	before := c.proc.log()
+	before := c.Proc.Log()
 	if strings.Contains(before, `"level":"DEBUG"`) {
 		t.Error("it logs at debug from the start")
 	}
@@ -251,9 +252,9 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	c.reload("the settings were read again")
 	expect("the old password", as("one", "GET", "/coord/v1/streams"), 401)
 	expect("the new role", as("two", "POST", "/coord/v1/streams/a"), 201)
-	eventually(t, startTimeout, "it logs at debug", func() bool { return strings.Contains(c.proc.log()[len(before):], `"level":"DEBUG"`) })
-	c.proc.expectLog(`"msg":"some settings were changed that count from the next start on","keys":["server.shutdown-timeout"]`)
-	c.proc.expectLog(`"msg":"the settings were read again","changed":["log.level","coordinator.api.users"]`)
+	faultkit.Eventually(t, startTimeout, "it logs at debug", func() bool { return strings.Contains(c.Proc.Log()[len(before):], `"level":"DEBUG"`) })
+	c.Proc.ExpectLog(`"msg":"some settings were changed that count from the next start on","keys":["server.shutdown-timeout"]`)
+	c.Proc.ExpectLog(`"msg":"the settings were read again","changed":["log.level","coordinator.api.users"]`)
 
 	file.write("coordinator: {api: {users: [{username: ops, password: three, roles: [OWNER]}]}}")
 	c.reload("the settings cannot be used, so nothing was changed")
@@ -261,6 +262,6 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	file.write("coordinator: [")
 	c.reload("is not a YAML file with settings")
 	expect("after a file that is none", as("two", "GET", "/coord/v1/streams"), 200)
-	c.proc.forbidLog(0, `"three"`)
-	c.proc.stop()
+	c.Proc.ForbidLog(0, `"three"`)
+	c.Proc.Stop(startTimeout)
 }

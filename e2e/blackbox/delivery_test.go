@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // A file of 100,000 lines goes through eight shards and three consumers, one of
@@ -15,39 +17,39 @@ func TestEveryLineComesOutThoughAConsumerIsKilled(t *testing.T) {
 		shards       = 8
 		limit        = time.Minute
 	)
-	redis := startRedis(t)
+	redis := startRedis(t, faultkit.Options{})
 	c := startCoordinator(t, "--redis", redis.url)
-	c.createStream(shards)
-	k := tools{t: t, coordinators: []string{c.url}, redis: redis}
+	c.CreateStream(stream, shards)
+	k := tools{t: t, coordinators: []string{c.URL}, redis: redis}
 	file := filepath.Join(t.TempDir(), "orders.ndjson")
 	lines := writeLines(t, file, keys, perKey)
 	began := time.Now()
 
 	j := newJournal(t)
-	killed, others := k.consume("killed", j), []*process{k.consume("first", j), k.consume("second", j)}
-	eventually(t, limit, "each consumer holds shards", func() bool {
+	killed, others := k.consume("killed", j), []*faultkit.Process{k.consume("first", j), k.consume("second", j)}
+	faultkit.Eventually(t, limit, "each consumer holds shards", func() bool {
 		members, held := c.holders()
 		return members == 3 && held == shards
 	})
 	produce := k.produce(nil, file)
 
-	eventually(t, limit, "a fifth of the lines came out", func() bool { return j.count() > len(lines)/5 })
-	killed.kill()
+	faultkit.Eventually(t, limit, "a fifth of the lines came out", func() bool { return j.count() > len(lines)/5 })
+	killed.Kill()
 	atKill, killedAt := j.count(), time.Now()
 	if atKill >= len(lines) {
 		t.Fatal("all lines were out before the consumer was killed, so the kill proved nothing")
 	}
 
-	if code := produce.wait(limit); code != 0 {
+	if code := produce.Wait(limit); code != 0 {
 		t.Fatalf("rsc produce exited with %d", code)
 	}
 	stored := redis.stored(shards)
-	eventually(t, limit-time.Since(began), "all lines came out", func() bool { return j.take() == len(lines) })
+	faultkit.Eventually(t, limit-time.Since(began), "all lines came out", func() bool { return j.take() == len(lines) })
 	took, tookOver := time.Since(began), time.Since(killedAt)
-	eventually(t, 10*time.Second, "everything is acknowledged", func() bool { return redis.unacknowledged(shards) == 0 })
+	faultkit.Eventually(t, 10*time.Second, "everything is acknowledged", func() bool { return redis.unacknowledged(shards) == 0 })
 	for _, other := range others {
-		other.stop()
-		other.expectLog("consume: member=")
+		other.Stop(startTimeout)
+		other.ExpectLog("consume: member=")
 	}
 	j.take()
 

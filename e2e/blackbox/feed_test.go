@@ -6,12 +6,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // feed is `rsc produce` that reads from a pipe into which lines are written at a
 // steady pace.
 type feed struct {
-	*process
+	*faultkit.Process
 	input *os.File
 
 	stopping chan struct{}
@@ -36,7 +38,7 @@ func (k tools) feed(args ...string) *feed {
 		k.t.Fatal(err)
 	}
 	f := &feed{
-		process: k.produce(out, args...), input: in,
+		Process: k.produce(out, args...), input: in,
 		stopping: make(chan struct{}), ended: make(chan struct{}), lines: map[string]int{},
 	}
 	if err := out.Close(); err != nil { // the process has its own

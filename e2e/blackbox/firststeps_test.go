@@ -34,5 +34,5 @@ func TestFirstSteps(t *testing.T) {
 		prelude = fmt.Sprintf(`sleep() { command sleep "$(($1 * 1000 / %d / 1000)).$(printf %%03d $(($1 * 1000 / %d %% 1000)))"; }`, hurry, hurry)
 	}
 	c := newCoordinator(t, server...)
-	p.check(session{prelude: prelude, replace: map[string]string{"127.0.0.1:8080": c.host}, apart: isServer})
+	p.check(session{prelude: prelude, replace: map[string]string{"127.0.0.1:8080": c.Addr}, apart: isServer})
 }

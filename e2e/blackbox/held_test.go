@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/adapters/http/httpload"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 const (
@@ -29,7 +30,7 @@ type heldHeartbeats struct {
 // hold lets so many members join, and then wait.
 func hold(t *testing.T, c *coordinator, members int) *heldHeartbeats {
 	t.Helper()
-	target, err := httpload.NewTarget(c.url, "", "")
+	target, err := httpload.NewTarget(c.URL, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func hold(t *testing.T, c *coordinator, members int) *heldHeartbeats {
 		h.conns[i] = conn
 	}
 	// A lease is renewed when the request comes, so this shows that all have.
-	eventually(t, startTimeout, "all heartbeats have come", func() bool {
+	faultkit.Eventually(t, startTimeout, "all heartbeats have come", func() bool {
 		come := 0
 		for _, m := range c.members() {
 			if m.LastHeartbeatAt != nil && !m.LastHeartbeatAt.Before(h.since.Truncate(time.Millisecond)) {
@@ -96,7 +97,7 @@ func (h *heldHeartbeats) answers(t *testing.T) (last time.Time) {
 func startHolding(t *testing.T) *coordinator {
 	t.Helper()
 	c := newCoordinator(t, "--set", "coordinator.member-lease-ttl=30s", "--set", "coordinator.streams.provisioning-enabled=false")
-	c.createStream(heldMembers)
+	c.CreateStream(stream, heldMembers)
 	return c
 }
 
@@ -110,13 +111,13 @@ func TestHeldHeartbeatsAreAnsweredAtTheEnd(t *testing.T) {
 	if took := asked.Sub(h.since); took > heldWait {
 		t.Fatalf("it took %s until all were held: the first is answered by now", took)
 	}
-	c.proc.signal(syscall.SIGTERM)
+	c.Proc.Signal(syscall.SIGTERM)
 	took := h.answers(t).Sub(asked)
 	t.Logf("%d held heartbeats were answered within %s of SIGTERM", heldMembers, took)
 	if took > time.Second {
 		t.Errorf("the last of %d held heartbeats was answered after %s, want 1s at most", heldMembers, took)
 	}
-	if code := c.proc.wait(startTimeout); code != 0 {
+	if code := c.Proc.Wait(startTimeout); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -127,8 +128,8 @@ func TestNoHeartbeatIsHeldForLong(t *testing.T) {
 	need(t)
 	t.Parallel()
 	c := newCoordinator(t, "--set", "coordinator.member-lease-ttl=60s", "--set", "coordinator.streams.provisioning-enabled=false")
-	c.createStream(1)
-	target, err := httpload.NewTarget(c.url, "", "")
+	c.CreateStream(stream, 1)
+	target, err := httpload.NewTarget(c.URL, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 	goredis "github.com/redis/go-redis/v9"
 )
 
@@ -44,9 +45,9 @@ type oldClient struct {
 	// died is what ended it, retried counts the answers RETRY.
 	died    atomic.Pointer[string]
 	retried atomic.Int64
-	reads    atomic.Int64
-	stop     context.CancelFunc
-	ended    chan struct{}
+	reads   atomic.Int64
+	stop    context.CancelFunc
+	ended   chan struct{}
 }
 
 // ledger counts the records that were handled, by payload.
@@ -76,10 +77,10 @@ var statusesOfOld = []string{
 func startOld(t *testing.T, member string, c *coordinator, redis *redisServer, handled *ledger) *oldClient {
 	t.Helper()
 	o := &oldClient{
-		t: t, member: member, base: c.url, redis: goredis.NewClient(&goredis.Options{Addr: strings.TrimPrefix(redis.url, "redis://"), MaxRetries: -1}),
+		t: t, member: member, base: c.URL, redis: goredis.NewClient(&goredis.Options{Addr: strings.TrimPrefix(redis.url, "redis://"), MaxRetries: -1}),
 		http: &http.Client{Timeout: 5 * time.Second}, interval: time.Second, assigned: map[int]bool{}, handled: handled, ended: make(chan struct{}),
 	}
-	status, body := c.call(http.MethodPost, "/coord/v1/auth/login", map[string]string{"username": "admin", "password": "password"})
+	status, body := c.Call(http.MethodPost, "/coord/v1/auth/login", map[string]string{"username": "admin", "password": "password"})
 	var login struct {
 		AccessToken string `json:"accessToken"`
 	}
@@ -319,7 +320,7 @@ func feedOld(t *testing.T, redis *redisServer, shards int) (written func() int, 
 	go func() {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
-			err := redis.client.XAdd(ctx, &goredis.XAddArgs{Stream: shardKey(i % shards), NoMkStream: true, Values: []any{"payload", fmt.Sprint(i)}}).Err()
+			err := redis.Client.XAdd(ctx, &goredis.XAddArgs{Stream: shardKey(i % shards), NoMkStream: true, Values: []any{"payload", fmt.Sprint(i)}}).Err()
 			if err == nil {
 				n.Add(1)
 			} else if ctx.Err() == nil {
@@ -342,10 +343,10 @@ func feedOld(t *testing.T, redis *redisServer, shards int) (written func() int, 
 func TestOldClientsLive(t *testing.T) {
 	need(t, "redis-server")
 	const shards = 4
-	metadata, records := startRedis(t, "--appendonly", "yes"), startRedis(t)
+	metadata, records := startRedis(t, faultkit.Options{Durable: true}), startRedis(t, faultkit.Options{})
 	c := startCoordinator(t, "--redis", metadata.url, "--set", "coordinator.streams.redis.url="+records.url, "--set", "coordinator.routing-lease=1s")
-	c.createStream(shards)
-	if status, body := c.call(http.MethodPost, "/coord/v1/streams/"+stream+"/groups/"+group, map[string]string{"requestedBy": "test"}); status != http.StatusCreated {
+	c.CreateStream(stream, shards)
+	if status, body := c.Call(http.MethodPost, "/coord/v1/streams/"+stream+"/groups/"+group, map[string]string{"requestedBy": "test"}); status != http.StatusCreated {
 		t.Fatalf("create the group: %d %s", status, body)
 	}
 	handled := &ledger{handled: map[string]int{}}
@@ -355,7 +356,7 @@ func TestOldClientsLive(t *testing.T) {
 	read := shards
 	converge := func(what string) {
 		t.Helper()
-		eventually(t, 60*time.Second, what, func() bool {
+		faultkit.Eventually(t, 60*time.Second, what, func() bool {
 			for _, o := range clients {
 				o.alive()
 			}
@@ -365,15 +366,15 @@ func TestOldClientsLive(t *testing.T) {
 	}
 	answers := func(what string) {
 		t.Helper()
-		eventually(t, 30*time.Second, what, func() bool {
-			status, _ := c.call(http.MethodGet, "/coord/v1/monitoring/streams/"+stream+"/groups/"+group+"/members", nil)
+		faultkit.Eventually(t, 30*time.Second, what, func() bool {
+			status, _ := c.Call(http.MethodGet, "/coord/v1/monitoring/streams/"+stream+"/groups/"+group+"/members", nil)
 			return status == http.StatusOK
 		})
 	}
 	scale := func(to int) {
 		t.Helper()
-		eventually(t, 60*time.Second, fmt.Sprintf("the stream is scaled to %d shards", to), func() bool {
-			status, body := c.call(http.MethodPost, "/coord/v1/streams/"+stream+"/scale", map[string]any{"targetShardCount": to, "requestedBy": "test", "reason": "test"})
+		faultkit.Eventually(t, 60*time.Second, fmt.Sprintf("the stream is scaled to %d shards", to), func() bool {
+			status, body := c.Call(http.MethodPost, "/coord/v1/streams/"+stream+"/scale", map[string]any{"targetShardCount": to, "requestedBy": "test", "reason": "test"})
 			if status != http.StatusAccepted && status != http.StatusConflict { // the change before is not done yet
 				t.Fatalf("scale to %d: %d %s", to, status, body)
 			}
@@ -393,64 +394,64 @@ func TestOldClientsLive(t *testing.T) {
 
 	join("c")
 	converge("a and c share the shards")
-	c.proc.kill()
-	c.restart()
+	c.Proc.Kill()
+	c.Restart()
 	converge("the coordinator has started again")
 
 	scale(shards + 2)
 	converge("a and c share more shards")
 	scale(shards)
 	converge("a and c share as many as before")
-	eventually(t, 60*time.Second, "the removed shards are gone", func() bool {
+	faultkit.Eventually(t, 60*time.Second, "the removed shards are gone", func() bool {
 		for _, o := range clients {
 			o.alive() // no shard was removed while it read
 		}
-		n, err := records.client.Exists(t.Context(), shardKey(shards), shardKey(shards+1)).Result()
+		n, err := records.Client.Exists(t.Context(), shardKey(shards), shardKey(shards+1)).Result()
 		return err == nil && n == 0
 	})
 
 	// A hiccup of the store, shorter than a lease.
-	metadata.pause()
+	metadata.Pause()
 	before := clients["a"].retried.Load()
-	eventually(t, 30*time.Second, "a is told to try again", func() bool {
+	faultkit.Eventually(t, 30*time.Second, "a is told to try again", func() bool {
 		clients["a"].alive()
 		return clients["a"].retried.Load() > before
 	})
-	metadata.resume()
+	metadata.Resume()
 	answers("the store answers after the hiccup")
 	converge("the store answers again")
 
 	// The store is away for longer than a lease, and its process with it.
-	metadata.kill()
+	metadata.Kill()
 	time.Sleep(lease + lease/2)
-	metadata.start()
+	metadata.Restart()
 	answers("the store answers after its restart")
 	converge("the store has started again")
 
 	// An operator takes a out of work, and puts it back.
 	order := map[string]string{"requestedBy": "test", "reason": "test"}
 	drain := "/coord/v1/streams/" + stream + "/groups/" + group + "/members/a/drain"
-	if status, body := c.call(http.MethodPost, drain, order); status != http.StatusOK {
+	if status, body := c.Call(http.MethodPost, drain, order); status != http.StatusOK {
 		t.Fatalf("drain a: %d %s", status, body)
 	}
-	eventually(t, 60*time.Second, "c reads all shards", func() bool {
+	faultkit.Eventually(t, 60*time.Second, "c reads all shards", func() bool {
 		clients["a"].alive()
 		members, held := c.holders()
 		return members == 1 && held == shards
 	})
-	if status, body := c.call(http.MethodDelete, drain, order); status != http.StatusOK {
+	if status, body := c.Call(http.MethodDelete, drain, order); status != http.StatusOK {
 		t.Fatalf("put a back: %d %s", status, body)
 	}
 	converge("a and c share the shards again")
 
 	// One coordinator shuts down in order, and another takes its place.
-	c.proc.stop()
-	c.restart()
+	c.Proc.Stop(startTimeout)
+	c.Restart()
 	converge("the coordinator has started once more")
 
 	stopFeed()
 	total := written()
-	eventually(t, 60*time.Second, "all that was written is handled", func() bool {
+	faultkit.Eventually(t, 60*time.Second, "all that was written is handled", func() bool {
 		for _, o := range clients {
 			o.alive()
 		}
@@ -469,15 +470,15 @@ func TestOldClientsLive(t *testing.T) {
 func TestBacklogOfOneRecord(t *testing.T) {
 	need(t, "redis-server")
 	const shards = 64
-	redis := startRedis(t)
+	redis := startRedis(t, faultkit.Options{})
 	c := startCoordinator(t, "--redis", redis.url)
-	c.createStream(shards)
-	if status, body := c.call(http.MethodPost, "/coord/v1/streams/"+stream+"/groups/"+group, map[string]string{"requestedBy": "test"}); status != http.StatusCreated {
+	c.CreateStream(stream, shards)
+	if status, body := c.Call(http.MethodPost, "/coord/v1/streams/"+stream+"/groups/"+group, map[string]string{"requestedBy": "test"}); status != http.StatusCreated {
 		t.Fatalf("create the group: %d %s", status, body)
 	}
 	backlog := func() (n int) {
 		t.Helper()
-		status, body := c.call(http.MethodGet, "/coord/v1/monitoring/streams/"+stream+"/groups/"+group+"/backlog", nil)
+		status, body := c.Call(http.MethodGet, "/coord/v1/monitoring/streams/"+stream+"/groups/"+group+"/backlog", nil)
 		var b struct {
 			Backlog *int `json:"backlog"`
 		}
@@ -489,11 +490,11 @@ func TestBacklogOfOneRecord(t *testing.T) {
 	if n := backlog(); n != 0 {
 		t.Fatalf("the backlog of nothing is %d", n)
 	}
-	if err := redis.client.XAdd(t.Context(), &goredis.XAddArgs{Stream: shardKey(37), NoMkStream: true, Values: []any{"payload", "one"}}).Err(); err != nil {
+	if err := redis.Client.XAdd(t.Context(), &goredis.XAddArgs{Stream: shardKey(37), NoMkStream: true, Values: []any{"payload", "one"}}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	eventually(t, 20*time.Second, "the record is seen", func() bool { return backlog() == 1 })
+	faultkit.Eventually(t, 20*time.Second, "the record is seen", func() bool { return backlog() == 1 })
 	t.Logf("one record on one of %d shards was seen after %s", shards, time.Since(began).Round(time.Millisecond))
 }
 
@@ -501,7 +502,7 @@ func TestBacklogOfOneRecord(t *testing.T) {
 func (r *redisServer) pendingOf(consumer string, shards int) (n int64) {
 	r.t.Helper()
 	for shard := range shards {
-		consumers, err := r.client.XInfoConsumers(r.t.Context(), shardKey(shard), group).Result()
+		consumers, err := r.Client.XInfoConsumers(r.t.Context(), shardKey(shard), group).Result()
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 const programTimeout = 2 * time.Minute
@@ -49,10 +51,10 @@ func TestQuickStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis := startRedis(t)
+	redis := startRedis(t, faultkit.Options{})
 	c := startCoordinator(t, "--redis", redis.url)
 	replace := map[string]string{
-		"127.0.0.1:8080": c.host,
+		"127.0.0.1:8080": c.Addr,
 		"127.0.0.1:6379": strings.TrimPrefix(redis.url, "redis://"),
 		"../rsc/":        repository + string(filepath.Separator),
 	}
@@ -91,23 +93,23 @@ func TestQuickStart(t *testing.T) {
 	if want == "" {
 		t.Fatalf("README.md does not say what %q prints", consume)
 	}
-	run := func(name string) (*process, *os.File) {
+	run := func(name string) (*faultkit.Process, *os.File) {
 		stdout := newFile(t, name)
-		return start(t, name, streams{stdout: stdout}, filepath.Join(folder, "bin", name)), stdout
+		return faultkit.Command{Path: filepath.Join(folder, "bin", name), Stdout: stdout}.Start(t, name), stdout
 	}
 	expect := func(name, text string) {
 		t.Helper()
 		running, stdout := run(name)
-		eventually(t, programTimeout, name+" prints "+text, func() bool { return strings.Contains(contents(t, stdout), text) })
-		running.signal(syscall.SIGINT)
-		if code := running.wait(programTimeout); code != 0 {
+		faultkit.Eventually(t, programTimeout, name+" prints "+text, func() bool { return strings.Contains(contents(t, stdout), text) })
+		running.Signal(syscall.SIGINT)
+		if code := running.Wait(programTimeout); code != 0 {
 			t.Errorf("%s was interrupted and exited with %d", name, code)
 		}
 	}
 	expect("consume", want)
 	for name, begins := range map[string]string{"producer": "stored as ", "core": "OK 2 shards\n"} {
 		running, stdout := run(name)
-		if code := running.wait(programTimeout); code != 0 || !strings.HasPrefix(contents(t, stdout), begins) {
+		if code := running.Wait(programTimeout); code != 0 || !strings.HasPrefix(contents(t, stdout), begins) {
 			t.Errorf("the program of %s/README.md exited with %d and printed %q", name, code, contents(t, stdout))
 		}
 	}

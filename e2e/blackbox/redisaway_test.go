@@ -3,6 +3,8 @@ package blackbox
 import (
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // Redis stands still for longer than the leases last, and later it is killed and
@@ -15,13 +17,13 @@ func TestRedisIsAwayForAWhile(t *testing.T) {
 		down   = time.Second
 		within = 20 * time.Second
 	)
-	redis := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	redis := startRedis(t, faultkit.Options{Durable: true})
 	c := startCoordinator(t, "--redis", redis.url)
-	c.createStream(shards)
-	k := tools{t: t, coordinators: []string{c.url}, redis: redis}
+	c.CreateStream(stream, shards)
+	k := tools{t: t, coordinators: []string{c.URL}, redis: redis}
 	j := newJournal(t)
-	consumers := []*process{k.consume("first", j), k.consume("second", j)}
-	eventually(t, startTimeout, "both consumers hold shards", func() bool {
+	consumers := []*faultkit.Process{k.consume("first", j), k.consume("second", j)}
+	faultkit.Eventually(t, startTimeout, "both consumers hold shards", func() bool {
 		members, held := c.holders()
 		return members == 2 && held == shards
 	})
@@ -30,32 +32,32 @@ func TestRedisIsAwayForAWhile(t *testing.T) {
 	flows := func(when string) time.Duration {
 		t.Helper()
 		began, sofar := time.Now(), j.take()
-		eventually(t, within, "new records flow "+when, func() bool { return j.take() > sofar+100 })
+		faultkit.Eventually(t, within, "new records flow "+when, func() bool { return j.take() > sofar+100 })
 		return time.Since(began)
 	}
 	flows("at first")
 
-	redis.pause()
+	redis.Pause()
 	time.Sleep(frozen) // the event itself, nothing is waited for
-	redis.resume()
+	redis.Resume()
 	afterFreeze := flows("after Redis stood still")
 
-	redis.kill()
+	redis.Kill()
 	time.Sleep(down) // as above
-	redis.start()
+	redis.Restart()
 	afterRestart := flows("after Redis was restarted")
 
 	lines := produce.stopFeeding()
-	if code := produce.wait(within); code != 0 {
+	if code := produce.Wait(within); code != 0 {
 		t.Errorf("rsc produce exited with %d", code)
 	}
 	stored := redis.stored(shards)
-	eventually(t, within, "everything comes out", func() bool { return j.take() >= len(stored) })
-	eventually(t, within, "everything is acknowledged", func() bool { return redis.unacknowledged(shards) == 0 })
+	faultkit.Eventually(t, within, "everything comes out", func() bool { return j.take() >= len(stored) })
+	faultkit.Eventually(t, within, "everything is acknowledged", func() bool { return redis.unacknowledged(shards) == 0 })
 	for _, consumer := range consumers {
-		consumer.stop()
+		consumer.Stop(startTimeout)
 	}
-	c.proc.stop()
+	c.Proc.Stop(startTimeout)
 	j.take()
 	for l := range lines {
 		if stored[l] == 0 {

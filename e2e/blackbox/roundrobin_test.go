@@ -35,18 +35,18 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 		// Whatever ends because of a coordinator's absence has ended by then.
 		long = lease + heartbeat + tick + 500*time.Millisecond
 	)
-	redis := startRedis(t)
+	redis := startRedis(t, faultkit.Options{})
 	var coordinators []*coordinator
 	for _, id := range []string{"one", "two", "three"} {
 		coordinators = append(coordinators, startCoordinator(t, "--redis", redis.url, "--id", id))
 	}
-	balancer := faultkit.Balance(t, "", coordinators[0].host, coordinators[1].host, coordinators[2].host)
+	balancer := faultkit.Balance(t, "", coordinators[0].Addr, coordinators[1].Addr, coordinators[2].Addr)
 	victim, survivor := coordinators[0], coordinators[1]
-	survivor.createStream(shards)
+	survivor.CreateStream(stream, shards)
 	k := tools{t: t, coordinators: []string{balancer.URL}, redis: redis}
 	j := newJournal(t)
-	consumers := []*process{k.consume("first", j), k.consume("second", j), k.consume("third", j)}
-	eventually(t, startTimeout, "each consumer holds two shards and says so", func() bool {
+	consumers := []*faultkit.Process{k.consume("first", j), k.consume("second", j), k.consume("third", j)}
+	faultkit.Eventually(t, startTimeout, "each consumer holds two shards and says so", func() bool {
 		for _, m := range survivor.members() {
 			if len(m.CurrentAssignment) != 2 || m.AckedEpoch != m.MemberEpoch {
 				return false
@@ -55,16 +55,16 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 		members, held := survivor.holders()
 		return members == 3 && held == shards
 	})
-	said := map[*process]int{}
+	said := map[*faultkit.Process]int{}
 	for _, consumer := range consumers {
-		said[consumer] = len(consumer.log())
+		said[consumer] = len(consumer.Log())
 	}
 	produce := k.feed()
 	before := survivor.holdings()
 	unchanged := func() bool {
 		for _, c := range coordinators {
-			if c.proc.runs() && !reflect.DeepEqual(c.holdings(), before) {
-				t.Errorf("%s sees %v, it was %v", c.host, c.holdings(), before)
+			if c.Proc.Runs() && !reflect.DeepEqual(c.holdings(), before) {
+				t.Errorf("%s sees %v, it was %v", c.Addr, c.holdings(), before)
 				return false
 			}
 		}
@@ -73,15 +73,15 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 	flows := func(when string) {
 		t.Helper()
 		sofar := j.count()
-		eventually(t, long, "records flow "+when, func() bool { return j.count() > sofar+50 })
+		faultkit.Eventually(t, long, "records flow "+when, func() bool { return j.count() > sofar+50 })
 	}
 	flows("at first")
 
-	victim.proc.kill()
+	victim.Proc.Kill()
 	flows("after the kill")
 	during(t, long, "nothing changes after the kill", unchanged)
 	servedBy := balancer.Served(0)
-	victim.restart()
+	victim.Restart()
 	during(t, long, "nothing changes after the restart", unchanged)
 	flows("after the restart")
 	if balancer.Served(0) == servedBy {
@@ -89,13 +89,13 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 	}
 
 	lines := produce.stopFeeding()
-	if code := produce.wait(startTimeout); code != 0 {
+	if code := produce.Wait(startTimeout); code != 0 {
 		t.Errorf("rsc produce exited with %d", code)
 	}
-	eventually(t, startTimeout, "all lines come out", func() bool { return j.take() == len(lines) })
+	faultkit.Eventually(t, startTimeout, "all lines come out", func() bool { return j.take() == len(lines) })
 	for _, consumer := range consumers {
-		consumer.forbidLog(said[consumer], "the lease ended", "the coordinator ended this incarnation", "shard revoked", "shard lost")
-		consumer.stop()
+		consumer.ForbidLog(said[consumer], "the lease ended", "the coordinator ended this incarnation", "shard revoked", "shard lost")
+		consumer.Stop(startTimeout)
 	}
 	j.take()
 	j.expectAll(lines)

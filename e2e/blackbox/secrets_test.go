@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // canary begins every secret of a test, so that one that got out is found.
@@ -59,9 +62,9 @@ func (l *leaks) search(where, text string) {
 // A real coordinator shows none of its secrets, and none that callers put where they do
 // not belong: not in its log, its audit, its answers, or its settings printed.
 func TestSecretsStayInside(t *testing.T) {
-	redis := startRedis(t)
+	redis := startRedis(t, faultkit.Options{})
 	for _, user := range []string{canary + "in-the-url", canary + "of-redis"} {
-		if err := redis.client.Do(t.Context(), "ACL", "SETUSER", "coordinator", "on", ">"+user, "~*", "&*", "+@all").Err(); err != nil {
+		if err := redis.Client.Do(t.Context(), "ACL", "SETUSER", "coordinator", "on", ">"+user, "~*", "&*", "+@all").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +72,7 @@ func TestSecretsStayInside(t *testing.T) {
 	text := fmt.Sprintf(secrets, strings.TrimPrefix(redis.url, "redis://"))
 	file := newSettingsFile(t, text)
 
-	printed, err := exec.CommandContext(t.Context(), rsc(t), "server", "--config", file.path, "--print-config").CombinedOutput()
+	printed, err := exec.CommandContext(t.Context(), rsctest.Program(t), "server", "--config", file.path, "--print-config").CombinedOutput()
 	if err != nil {
 		t.Fatalf("print the settings: %v\n%s", err, printed)
 	}
@@ -81,7 +84,7 @@ func TestSecretsStayInside(t *testing.T) {
 	c := startCoordinator(t, "--config", file.path)
 	send := func(want int, method, path, auth, body string) string {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), method, c.url+path, strings.NewReader(body))
+		request, err := http.NewRequestWithContext(t.Context(), method, c.URL+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,11 +137,11 @@ func TestSecretsStayInside(t *testing.T) {
 
 	// The tools, with a password that is wrong, and one at which a proxy would stumble.
 	for _, password := range []string{canary + "of-the-tools", canary + "with \r\n and \xff"} {
-		tool := start(t, "rsc consume", streams{environ: []string{"RSC_PASSWORD=" + password}}, rsc(t),
-			"consume", "--stream", "orders", "--group", "billing", "--coordinator", c.url, "--redis", redis.url, "--log-level", "debug")
-		eventually(t, startTimeout, "the tool is refused", func() bool { return strings.Contains(tool.log(), "UNAUTHORIZED") })
-		tool.kill()
-		l.search("the log of rsc consume", tool.log())
+		tool := faultkit.Run(t, "rsc consume", []string{"RSC_PASSWORD=" + password}, rsctest.Program(t),
+			"consume", "--stream", "orders", "--group", "billing", "--coordinator", c.URL, "--redis", redis.url, "--log-level", "debug")
+		faultkit.Eventually(t, startTimeout, "the tool is refused", func() bool { return strings.Contains(tool.Log(), "UNAUTHORIZED") })
+		tool.Kill()
+		l.search("the log of rsc consume", tool.Log())
 	}
 
 	for _, broken := range []string{
@@ -153,10 +156,10 @@ func TestSecretsStayInside(t *testing.T) {
 	file.write(strings.Replace(text, "token-secret: ", "token-secret: c4n4ry-new-", 1))
 	c.reload("the settings were read again")
 	send(401, "GET", list, "Bearer "+answer.AccessToken, "")
-	c.proc.stop()
-	l.search("the log", c.proc.log())
+	c.Proc.Stop(startTimeout)
+	l.search("the log", c.Proc.Log())
 
-	keys, err := redis.client.Keys(t.Context(), "redis-stream:coord:*admin:audit").Result()
+	keys, err := redis.Client.Keys(t.Context(), "redis-stream:coord:*admin:audit").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +168,7 @@ func TestSecretsStayInside(t *testing.T) {
 		t.Errorf("audited in %q, want %q", keys, want)
 	}
 	for _, key := range keys {
-		entries, err := redis.client.LRange(t.Context(), key, 0, -1).Result()
+		entries, err := redis.Client.LRange(t.Context(), key, 0, -1).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,9 +177,9 @@ func TestSecretsStayInside(t *testing.T) {
 
 	// A start that fails says why and shows nothing either.
 	file.write(strings.Replace(text, "password: c4n4ry-of-redis", "password: c4n4ry-that-is-wrong", 1))
-	p := start(t, "rsc server", streams{}, rsc(t), "server", "--config", file.path, "--address", "127.0.0.1:0")
-	if code := p.wait(startTimeout); code == 0 {
+	p := faultkit.Run(t, "rsc server", nil, rsctest.Program(t), "server", "--config", file.path, "--address", "127.0.0.1:0")
+	if code := p.Wait(startTimeout); code == 0 {
 		t.Error("it started with a wrong password")
 	}
-	l.search("the log of a failed start", p.log())
+	l.search("the log of a failed start", p.Log())
 }

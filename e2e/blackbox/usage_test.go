@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // What cannot be carried out ends with 2 and a sentence that says what to do.
@@ -38,11 +41,11 @@ func TestExitCodesOfWhatCannotBeDone(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
-			p := start(t, "rsc", streams{}, rsc(t), strings.Fields(tt.args)...)
-			if code := p.wait(20 * time.Second); code != tt.code {
+			p := faultkit.Command{Path: rsctest.Program(t), Args: strings.Fields(tt.args), Stdout: newFile(t, "stdout")}.Start(t, "rsc")
+			if code := p.Wait(20 * time.Second); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
-			p.expectLog(tt.says)
+			p.ExpectLog(tt.says)
 		})
 	}
 }
