@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // What may take how long: the first start of all containers, and one command.
@@ -44,7 +46,7 @@ func (p *project) compose(within time.Duration, args ...string) string {
 func TestContainers(t *testing.T) {
 	asked(t, "containers", "smoke-containers")
 	services := strings.Fields(os.Getenv("RSC_SMOKE_SERVICES"))
-	api, metrics, grafana := freeAddr(t), freeAddr(t), freeAddr(t)
+	api, metrics, grafana := faultkit.FreeAddr(t), faultkit.FreeAddr(t), faultkit.FreeAddr(t)
 	p := &project{
 		tb:      t,
 		command: append(strings.Fields(os.Getenv("RSC_SMOKE_COMPOSE")), "-p", fmt.Sprintf("rsc-smoke-%d", os.Getpid())),

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // Where the rules are, and the page with an entry for each.
@@ -92,7 +94,7 @@ func TestEveryAlertHasWhatSomebodyAtNightNeeds(t *testing.T) {
 // promtool runs it in a folder and returns what it says.
 func promtool(t *testing.T, folder string, args ...string) string {
 	t.Helper()
-	need(t, "promtool")
+	faultkit.Need(t, "promtool")
 	command := exec.CommandContext(t.Context(), "promtool", args...)
 	command.Dir = folder
 	out, err := command.CombinedOutput()

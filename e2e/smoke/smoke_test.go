@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // What the compose file declares.
@@ -21,10 +24,10 @@ const maxProgram = 39_000_000
 // TestSmoke plays the stack without containers, and without Grafana.
 func TestSmoke(t *testing.T) {
 	asked(t, "processes", "smoke")
-	need(t, "redis-server", "prometheus", "haproxy")
+	faultkit.Need(t, "redis-server", "prometheus", "haproxy")
 	began := time.Now()
 	s := newStack(t)
-	program, err := os.Stat(s.rsc())
+	program, err := os.Stat(rsctest.Program(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
 // stack are the services of docker-compose.yaml as processes. Where the file names
@@ -41,7 +42,7 @@ func newStack(tb testing.TB) *stack {
 	tb.Helper()
 	s := &stack{tb: tb, services: composed(tb, map[string]string{"RSC_RATE": "100"}), at: map[string]string{}, running: map[string]*faultkit.Process{}}
 	for name, port := range ports {
-		s.at[name] = freeAddr(tb)
+		s.at[name] = faultkit.FreeAddr(tb)
 		s.places = append(s.places, name+":"+port, s.at[name])
 	}
 	// The container listens on all its addresses, the process on one.
@@ -82,9 +83,9 @@ func (s *stack) start(name string) {
 		})
 	case strings.HasPrefix(name, "coordinator"):
 		// What the image says by itself.
-		s.run(name, s.environ(name, "RSC_CONFIG="+s.path("coordinator/rsc.yaml"), "SERVER_ADDRESS="+s.at[name]), []string{s.rsc(), "server"})
+		s.run(name, s.environ(name, "RSC_CONFIG="+s.path("coordinator/rsc.yaml"), "SERVER_ADDRESS="+s.at[name]), []string{rsctest.Program(s.tb), "server"})
 	default:
-		s.run(name, s.environ(name), append([]string{s.rsc()}, command...))
+		s.run(name, s.environ(name), append([]string{rsctest.Program(s.tb)}, command...))
 	}
 }
 
@@ -94,15 +95,6 @@ func (s *stack) run(name string, environ, command []string) {
 		s.ended = append(s.ended, before)
 	}
 	s.running[name] = faultkit.Run(s.tb, name, environ, command[0], command[1:]...)
-}
-
-func (s *stack) rsc() string {
-	s.tb.Helper()
-	path, err := built()
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-	return path
 }
 
 // path is a file of the repository.
@@ -192,10 +184,7 @@ func (s *stack) prometheus() *prometheus {
 // stop ends a service in order and requires that it does so.
 func (s *stack) stop(name string) {
 	s.tb.Helper()
-	s.running[name].Terminate()
-	if code := s.running[name].Wait(patience); code != 0 {
-		s.tb.Errorf("%s was asked to end and exited with %d", name, code)
-	}
+	s.running[name].Stop(patience)
 }
 
 // printed returns the ids of the records that the consumers have printed, with how
@@ -228,22 +217,11 @@ func (s *stack) printed() map[string]int {
 	return ids
 }
 
-// freeAddr is an address that nothing listened on a moment ago.
-func freeAddr(tb testing.TB) string {
-	tb.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // warnings are what the command says about the settings of a service.
 func (s *stack) warnings(name string) string {
 	s.tb.Helper()
 	var out bytes.Buffer
-	check := faultkit.Run(s.tb, name+" settings", s.environ(name, "RSC_CONFIG="+s.path("coordinator/rsc.yaml")), s.rsc(), "server", "--print-config")
+	check := faultkit.Run(s.tb, name+" settings", s.environ(name, "RSC_CONFIG="+s.path("coordinator/rsc.yaml")), rsctest.Program(s.tb), "server", "--print-config")
 	if code := check.Wait(patience); code != 0 {
 		s.tb.Errorf("%s: its settings are refused:\n%s", name, check.Log())
 	}
