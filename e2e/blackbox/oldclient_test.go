@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // oldClient is a consumer as it was written for an earlier implementation of the
