@@ -1,14 +1,13 @@
 package controlplane
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // What a line of the journal says.
@@ -52,68 +51,21 @@ func parseLine(text string) (line, error) {
 	return line{kind: f[0][0], at: time.Unix(0, at), shard: shard, token: token, member: f[4], cause: f[5]}, errors.Join(err1, err2, err3)
 }
 
-// journalWriter appends to the journal, each line in one write, so that lines of
-// different processes do not mix and outlive a kill -9.
-type journalWriter struct{ file *os.File }
+// journal is where members note what they do.
+type journal struct{ *faultkit.Journal }
 
-func openJournal(path string) (*journalWriter, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &journalWriter{f}, nil
-}
-
-// write ends the process if it cannot: an account with gaps proves nothing.
-func (w *journalWriter) write(l line) {
+func (j journal) note(l line) {
 	var room [128]byte
-	if _, err := w.file.Write(l.append(room[:0])); err != nil {
-		fmt.Fprintln(os.Stderr, "write to the journal:", err)
-		os.Exit(4)
-	}
+	j.Write(l.append(room[:0]))
 }
 
-// journalReader reads what was added to a journal.
-type journalReader struct {
-	file *os.File
-	read int64
-	rest []byte
-}
-
-func newJournalReader(path string) (*journalReader, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &journalReader{file: f}, nil
-}
-
-// take calls add for each line that was added since.
-func (r *journalReader) take(add func(line)) error {
-	const part = 1 << 18
-	buf := make([]byte, part)
-	for {
-		n, err := r.file.ReadAt(buf, r.read)
-		r.read += int64(n)
-		r.rest = append(r.rest, buf[:n]...)
-		for {
-			text, rest, whole := bytes.Cut(r.rest, []byte("\n"))
-			if !whole {
-				break
-			}
-			l, err := parseLine(string(text))
-			if err != nil {
-				return err
-			}
+// takeLines calls add for each line that was added to a journal.
+func takeLines(r *faultkit.JournalReader, add func(line)) {
+	r.Take(func(text []byte) error {
+		l, err := parseLine(string(text))
+		if err == nil {
 			add(l)
-			r.rest = rest
 		}
-		r.rest = bytes.Clone(r.rest)
-		switch {
-		case errors.Is(err, io.EOF), err == nil && n == 0:
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+		return err
+	})
 }

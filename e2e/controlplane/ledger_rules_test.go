@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // A ledger that notices nothing proves nothing.
@@ -74,26 +76,20 @@ func TestTheLedgerForgetsWhoWasKilled(t *testing.T) {
 
 func TestJournalLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	w, err := openJournal(path)
+	w, err := faultkit.OpenJournal(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = w.file.Close() }()
-	r, err := newJournalReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.file.Close() }()
+	defer func() { _ = w.Close() }()
+	r := faultkit.ReadJournal(t, path)
 	want := []line{
 		{kind: started, at: time.Unix(0, 17), shard: 3, token: 1839075750922241, member: "m01", cause: "-"},
 		{kind: lost, at: time.Unix(5, 0), shard: 95, token: 2, member: "m02", cause: "fenced"},
 	}
 	var got []line
 	for _, l := range want {
-		w.write(l)
-		if err := r.take(func(l line) { got = append(got, l) }); err != nil {
-			t.Fatal(err)
-		}
+		journal{w}.note(l)
+		takeLines(r, func(l line) { got = append(got, l) })
 	}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("read %v, wrote %v", got, want)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // readEvery is the time between two reads of a shard.
@@ -24,21 +25,21 @@ type plan struct {
 
 // runMembers is the program of a process of members: they live until SIGTERM.
 func runMembers(ctx context.Context, p plan, log *slog.Logger) error {
-	w, err := openJournal(p.Journal)
+	w, err := faultkit.OpenJournal(p.Journal)
 	if err != nil {
 		return err
 	}
 	ends := make([]error, len(p.Members))
 	var lives sync.WaitGroup
 	for i, id := range p.Members {
-		lives.Go(func() { ends[i] = live(ctx, p, i, id, w, log) })
+		lives.Go(func() { ends[i] = live(ctx, p, i, id, journal{w}, log) })
 	}
 	lives.Wait()
 	return errors.Join(ends...)
 }
 
 // live runs a member until ctx ends. Each begins with another coordinator.
-func live(ctx context.Context, p plan, turn int, id string, w *journalWriter, log *slog.Logger) error {
+func live(ctx context.Context, p plan, turn int, id string, w journal, log *slog.Logger) error {
 	turn %= len(p.Coordinators)
 	r := &reader{member: id, journal: w, shards: map[int]*reading{}}
 	c, err := consumer.New(consumer.Config{
@@ -56,7 +57,7 @@ func live(ctx context.Context, p plan, turn int, id string, w *journalWriter, lo
 // nothing to read.
 type reader struct {
 	member  string
-	journal *journalWriter
+	journal journal
 	left    func() time.Duration
 
 	mu     sync.Mutex
@@ -76,7 +77,7 @@ func (r *reader) note(kind byte, s consumer.Shard) bool {
 	if r.left() <= 0 {
 		return false
 	}
-	r.journal.write(line{kind: kind, at: at, shard: s.Index, token: s.Token, member: r.member, cause: "-"})
+	r.journal.note(line{kind: kind, at: at, shard: s.Index, token: s.Token, member: r.member, cause: "-"})
 	return true
 }
 
@@ -108,7 +109,7 @@ func (r *reader) Assigned(ctx context.Context, s consumer.Shard) {
 func (r *reader) Revoked(_ context.Context, s consumer.Shard) {
 	r.end(s)
 	if !r.note(letGo, s) {
-		r.journal.write(line{kind: lost, at: time.Now(), shard: s.Index, token: s.Token, member: r.member, cause: "late"})
+		r.journal.note(line{kind: lost, at: time.Now(), shard: s.Index, token: s.Token, member: r.member, cause: "late"})
 	}
 }
 
@@ -122,7 +123,7 @@ func (r *reader) Lost(s consumer.Shard, cause error) {
 	case errors.Is(cause, consumer.ErrLeaseEnded):
 		word = "lease-ended"
 	}
-	r.journal.write(line{kind: lost, at: time.Now(), shard: s.Index, token: s.Token, member: r.member, cause: word})
+	r.journal.note(line{kind: lost, at: time.Now(), shard: s.Index, token: s.Token, member: r.member, cause: word})
 }
 
 func (r *reader) end(s consumer.Shard) {

@@ -38,7 +38,7 @@ type world struct {
 	urls   []string
 	ledger *ledger
 	path   string
-	reader *journalReader
+	reader *faultkit.JournalReader
 	began  time.Time
 	// epochs are the highest that a coordinator has told.
 	epochs epochs
@@ -63,11 +63,7 @@ func newWorld(t *testing.T, coordinators []*coordinator, shards int) *world {
 	for _, c := range coordinators {
 		w.urls = append(w.urls, c.URL)
 	}
-	var err error
-	if w.reader, err = newJournalReader(w.path); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.reader.file.Close() })
+	w.reader = faultkit.ReadJournal(t, w.path)
 	return w
 }
 
@@ -148,9 +144,7 @@ func (w *world) alive() []string {
 // take brings the ledger up to date.
 func (w *world) take() {
 	w.t.Helper()
-	if err := w.reader.take(w.ledger.add); err != nil {
-		w.t.Fatal(err)
-	}
+	takeLines(w.reader, w.ledger.add)
 }
 
 // unsettled says what keeps the group from being in order: as the members say, and as

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // The account is trusted because it notices what it is there for.
@@ -97,27 +99,21 @@ func TestAKilledMemberRunsNothing(t *testing.T) {
 
 func TestTheJournalReadsWhatWasWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	w, err := openJournal(path)
+	w, err := faultkit.OpenJournal(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newJournalReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.file.Close() }()
+	r := faultkit.ReadJournal(t, path)
 	want := event{kind: failed, at: time.Unix(3, 7), shard: 5, id: "12-3", token: 1234567890123456, deliveries: 2, member: "m-1", key: "key-9", seq: 42}
 	for round := range 3 {
-		w.write(want)
+		journal{w}.note(want)
 		var got []event
-		if err := r.take(func(e event) { got = append(got, e) }); err != nil {
-			t.Fatal(err)
-		}
+		takeEvents(r, func(e event) { got = append(got, e) })
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("round %d: %v, want one %v", round, got, want)
 		}
 	}
-	if err := w.close(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,14 +1,13 @@
 package dataplane
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // What an event says.
@@ -53,70 +52,22 @@ func parseEvent(line string) (event, error) {
 	return e, errors.Join(bad...)
 }
 
-// journalWriter appends to the journal. Every event is one write to a file that
-// is opened for appending, so the order of the lines is the order in which things
-// happened, over all processes; and what was written is there after a kill -9.
-type journalWriter struct{ file *os.File }
+// journal is where handlers note what they do. Each event is one write, so the order of
+// the lines is the order in which things happened, over all processes.
+type journal struct{ *faultkit.Journal }
 
-func openJournal(path string) (*journalWriter, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &journalWriter{f}, nil
-}
-
-// write ends the process if it cannot: an account with gaps proves nothing.
-func (w *journalWriter) write(e event) {
+func (j journal) note(e event) {
 	var room [160]byte
-	if _, err := w.file.Write(e.append(room[:0])); err != nil {
-		fmt.Fprintln(os.Stderr, "write to the journal:", err)
-		os.Exit(4)
-	}
+	j.Write(e.append(room[:0]))
 }
 
-func (w *journalWriter) close() error { return w.file.Close() }
-
-// journalReader reads what was added to a journal.
-type journalReader struct {
-	file *os.File
-	read int64
-	rest []byte
-}
-
-func newJournalReader(path string) (*journalReader, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &journalReader{file: f}, nil
-}
-
-// take calls add for each event that was added since.
-func (r *journalReader) take(add func(event)) error {
-	const part = 1 << 20
-	for {
-		buf := make([]byte, part)
-		n, err := r.file.ReadAt(buf, r.read)
-		r.read += int64(n)
-		r.rest = append(r.rest, buf[:n]...)
-		for {
-			line, rest, whole := bytes.Cut(r.rest, []byte("\n"))
-			if !whole {
-				break
-			}
-			e, err := parseEvent(string(line))
-			if err != nil {
-				return err
-			}
+// takeEvents calls add for each event that was added to a journal.
+func takeEvents(r *faultkit.JournalReader, add func(event)) {
+	r.Take(func(line []byte) error {
+		e, err := parseEvent(string(line))
+		if err == nil {
 			add(e)
-			r.rest = rest
 		}
-		if errors.Is(err, io.EOF) || n == 0 {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }

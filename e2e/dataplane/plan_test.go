@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // plan says how a member consumes.
@@ -83,30 +84,30 @@ func runMember(ctx context.Context, p plan, log *slog.Logger) error {
 
 // consume runs a member until ctx ends.
 func consume(ctx context.Context, p plan, log *slog.Logger, o consumer.Observer) error {
-	w, err := openJournal(p.Journal)
+	w, err := faultkit.OpenJournal(p.Journal)
 	if err != nil {
 		return err
 	}
-	h := &handling{plan: p, journal: w, chance: rand.New(rand.NewPCG(p.Seed, 1)), attempts: map[string]int{}}
+	h := &handling{plan: p, journal: journal{w}, chance: rand.New(rand.NewPCG(p.Seed, 1)), attempts: map[string]int{}}
 	cfg := p.config(h.handle, log)
 	cfg.Observer = o
 	c, err := consumer.New(cfg)
 	if err != nil {
-		return errors.Join(err, w.close())
+		return errors.Join(err, w.Close())
 	}
 	err = c.Run(ctx)
 	// A handler that was left behind may still write: its process ends with it.
 	if errors.Is(err, consumer.ErrStuck) {
 		return err
 	}
-	return errors.Join(err, w.close())
+	return errors.Join(err, w.Close())
 }
 
 // handling is the handler of a member. What it does with a record stands in the
 // record: see order.
 type handling struct {
 	plan    plan
-	journal *journalWriter
+	journal journal
 
 	mu       sync.Mutex
 	chance   *rand.Rand
@@ -124,10 +125,10 @@ func (h *handling) handle(ctx context.Context, r consumer.Record) error {
 		// A record that is not ours: it can never be handled.
 		return consumer.Reject(err)
 	}
-	h.journal.write(event{kind: began, at: time.Now(), shard: r.Shard, id: r.ID, token: r.Token, deliveries: r.Deliveries, member: h.plan.Member, key: r.Key, seq: seq})
+	h.journal.note(event{kind: began, at: time.Now(), shard: r.Shard, id: r.ID, token: r.Token, deliveries: r.Deliveries, member: h.plan.Member, key: r.Key, seq: seq})
 	kind := failed
 	defer func() { // a panic ends the handling too
-		h.journal.write(event{kind: kind, at: time.Now(), shard: r.Shard, id: r.ID, token: r.Token, deliveries: r.Deliveries, member: h.plan.Member, key: r.Key, seq: seq})
+		h.journal.note(event{kind: kind, at: time.Now(), shard: r.Shard, id: r.ID, token: r.Token, deliveries: r.Deliveries, member: h.plan.Member, key: r.Key, seq: seq})
 	}()
 	if err = h.work(ctx, r, ord); err == nil {
 		kind = finished

@@ -31,11 +31,11 @@ func closeRace(t *testing.T, kind faultkit.Kind) finding {
 	var waits []time.Duration
 	for round := range rounds {
 		p := w.plan(fmt.Sprintf("m%d", round), nil)
-		journal, err := openJournal(p.Journal)
+		notes, err := faultkit.OpenJournal(p.Journal)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &handling{plan: p, journal: journal, attempts: map[string]int{}}
+		h := &handling{plan: p, journal: journal{notes}, attempts: map[string]int{}}
 		c, err := consumer.New(p.config(h.handle, slog.New(slog.DiscardHandler)))
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func closeRace(t *testing.T, kind faultkit.Kind) finding {
 		if err := <-ended; err != nil {
 			t.Errorf("run: %v", err)
 		}
-		if err := journal.close(); err != nil {
+		if err := notes.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,7 +38,7 @@ type world struct {
 	members  map[string]*member
 	feeds    []*feed
 	account  *account
-	journal  *journalReader
+	journal  *faultkit.JournalReader
 	// lossy says that the server may lose what it confirmed: what is gone from the
 	// streams at the end was lost by the server. Gone are those records.
 	lossy bool
@@ -71,11 +71,7 @@ func newWorld(t *testing.T, kind faultkit.Kind, s setting) *world {
 		w.coordinator.CreateStream(stream, s.shards)
 	}
 	path := filepath.Join(t.TempDir(), "journal")
-	var err error
-	if w.journal, err = newJournalReader(path); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.journal.file.Close() })
+	w.journal = faultkit.ReadJournal(t, path)
 	w.defaults = s.defaults
 	w.defaults.Coordinators = []string{w.coordinator.URL}
 	w.defaults.Addrs, w.defaults.Cluster = w.server.Addrs(), kind.Clustered
@@ -197,9 +193,7 @@ func (w *world) settle(members ...*member) {
 // take brings the account up to date.
 func (w *world) take() {
 	w.t.Helper()
-	if err := w.journal.take(w.account.add); err != nil {
-		w.t.Fatal(err)
-	}
+	takeEvents(w.journal, w.account.add)
 }
 
 // published returns the outcomes of all feeds by now.

@@ -1,10 +1,14 @@
 package reshard
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
 // account is what came of every record, after the journals.
@@ -13,12 +17,12 @@ type account struct {
 	feeds map[string]*feedAccount
 	// handled counts the handlings of each record, by group.
 	handled map[string]map[name]int
-	groups  map[string]*journalReader
+	groups  map[string]*faultkit.JournalReader
 }
 
 // feedAccount is what a feed says.
 type feedAccount struct {
-	journal *journalReader
+	journal *faultkit.JournalReader
 	// stored are records that Redis has confirmed.
 	stored map[name]stored
 	// unknown and refused count the others.
@@ -40,31 +44,36 @@ type batch struct {
 }
 
 func newAccount(tb testing.TB) *account {
-	return &account{tb: tb, feeds: map[string]*feedAccount{}, handled: map[string]map[name]int{}, groups: map[string]*journalReader{}}
+	return &account{tb: tb, feeds: map[string]*feedAccount{}, handled: map[string]map[name]int{}, groups: map[string]*faultkit.JournalReader{}}
 }
 
 func (a *account) addFeed(feed, journal string) {
 	a.tb.Helper()
-	a.feeds[feed] = &feedAccount{journal: newJournalReader(a.tb, journal), stored: map[name]stored{}}
+	a.feeds[feed] = &feedAccount{journal: faultkit.ReadJournal(a.tb, journal), stored: map[name]stored{}}
 }
 
 func (a *account) addGroup(group, journal string) {
 	a.tb.Helper()
-	a.groups[group], a.handled[group] = newJournalReader(a.tb, journal), map[name]int{}
+	a.groups[group], a.handled[group] = faultkit.ReadJournal(a.tb, journal), map[name]int{}
 }
 
 // take brings the account up to date.
 func (a *account) take() {
 	a.tb.Helper()
 	for _, f := range a.feeds {
-		f.journal.take(func(words [][]byte) { f.add(a.tb, words) })
+		f.journal.Take(func(line []byte) error {
+			f.add(a.tb, bytes.Fields(line))
+			return nil
+		})
 	}
 	for group, j := range a.groups {
-		j.take(func(words [][]byte) {
+		j.Take(func(line []byte) error {
+			words := bytes.Fields(line)
 			if len(words) != 4 {
-				a.tb.Fatalf("no line of a group's journal: %q", words)
+				return fmt.Errorf("no line of a group's journal: %q", line)
 			}
 			a.handled[group][name{string(words[0]), int(number(a.tb, words[1]))}]++
+			return nil
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 	"github.com/redis-stream-coordinator/rsc/producer"
 )
 
@@ -46,11 +47,11 @@ type name struct {
 
 // feed runs a feed until ctx ends.
 func (p part) feed(ctx context.Context, log *slog.Logger) (err error) {
-	j, err := openJournal(p.Journal)
+	j, err := faultkit.OpenJournal(p.Journal)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, j.close()) }()
+	defer func() { err = errors.Join(err, j.Close()) }()
 	pub, err := producer.New(producer.Config{ //nolint:contextcheck // it outlives ctx, for what is under way at the end
 		Coordinators: p.Coordinators, Credentials: producer.BasicAuth("admin", "password"),
 		Stream: p.Stream, Redis: p.redis(), Logger: log,
@@ -72,7 +73,7 @@ func (p part) feed(ctx context.Context, log *slog.Logger) (err error) {
 type flow struct {
 	*feedPart
 	producer *producer.Producer
-	journal  *journal
+	journal  *faultkit.Journal
 	// next numbers the records of each key, turn says whose is next.
 	next []int
 	turn int
@@ -121,7 +122,7 @@ func (f *flow) publish(ctx context.Context, count int) {
 		}
 		time.Sleep(feedPause)
 	}
-	f.journal.write(fmt.Appendf(nil, "b %d %d\n", began.UnixNano(), time.Since(began)))
+	f.journal.Write(fmt.Appendf(nil, "b %d %d\n", began.UnixNano(), time.Since(began)))
 }
 
 // attempt publishes records once, and returns those that are to be published again.
@@ -151,6 +152,6 @@ func (f *flow) attempt(ctx context.Context, names []name) (again []name) {
 			}
 		}
 	}
-	f.journal.write(lines)
+	f.journal.Write(lines)
 	return again
 }

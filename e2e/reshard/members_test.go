@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
+	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 	"github.com/redis-stream-coordinator/rsc/producer"
 )
 
@@ -24,7 +25,7 @@ type membersPart struct {
 // members runs members until ctx ends. The journal has a line for each record that was
 // handled: key, number, shard, unix ns.
 func (p part) members(ctx context.Context, log *slog.Logger) error {
-	j, err := openJournal(p.Journal)
+	j, err := faultkit.OpenJournal(p.Journal)
 	if err != nil {
 		return err
 	}
@@ -34,10 +35,10 @@ func (p part) members(ctx context.Context, log *slog.Logger) error {
 		lives.Go(func() { ends[i] = p.member(ctx, id, j, log) })
 	}
 	lives.Wait()
-	return errors.Join(errors.Join(ends...), j.close())
+	return errors.Join(errors.Join(ends...), j.Close())
 }
 
-func (p part) member(ctx context.Context, id string, j *journal, log *slog.Logger) error {
+func (p part) member(ctx context.Context, id string, j *faultkit.Journal, log *slog.Logger) error {
 	c, err := consumer.New(consumer.Config{
 		Coordinators: p.Coordinators, Stream: p.Stream, Group: p.Members.Group, MemberID: id,
 		Redis: p.redis(), Concurrency: p.Members.Concurrency, Logger: log.With("member", id),
@@ -55,7 +56,7 @@ func (p part) member(ctx context.Context, id string, j *journal, log *slog.Logge
 					return context.Cause(ctx)
 				}
 			}
-			j.write(fmt.Appendf(nil, "%s %s %d %d\n", r.Key, number, r.Shard, time.Now().UnixNano()))
+			j.Write(fmt.Appendf(nil, "%s %s %d %d\n", r.Key, number, r.Shard, time.Now().UnixNano()))
 			return nil
 		},
 	})
