@@ -115,14 +115,17 @@ func TestRedisAwayAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newJournal()
-	start(t, b.config("a", l.handler("a", nil)))
+	c := start(t, b.config("a", l.handler("a", nil)))
 	b.add(100)
 	l.await(t, 100)
 	eventually(t, "the log file is written", func() bool {
 		return strings.Contains(b.redis.Info(context.Background(), "persistence").Val(), "aof_rewrite_in_progress:0")
 	})
 	b.server.Kill()
-	time.Sleep(200 * time.Millisecond) // long enough for several attempts
+	eventually(t, "several attempts are in vain", func() bool {
+		shards := c.Health().Shards
+		return len(shards) == 2 && shards[0].Trouble.Attempts > 2 && shards[1].Trouble.Attempts > 2
+	})
 	b.server.Restart("--appendonly", "yes", "--appendfsync", "always")
 	back := time.Now()
 	b.add(100)
@@ -197,17 +200,8 @@ func TestTheStreamIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the coordinator is told", told.Load)
-	commands := func() int {
-		n, err := strconv.Atoi(b.redis.InfoMap(ctx, "stats").Item("Stats", "total_commands_processed"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	time.Sleep(time.Second) // the pauses have grown
-	before, begin := commands(), time.Now()
-	time.Sleep(time.Second)
-	if rate := float64(commands()-before) / time.Since(begin).Seconds(); rate > 20 {
+	b.awaitCalm(20)
+	if rate := b.rate(time.Second); rate > 20 {
 		t.Errorf("%.0f commands a second for a shard that is not there", rate)
 	}
 	if n := b.redis.Exists(ctx, key(0)).Val(); n != 0 {

@@ -144,7 +144,9 @@ func TestTheGroupOfALongStreamIsDestroyed(t *testing.T) {
 		if err := b.redis.XGroupDestroy(context.Background(), key(0), group).Err(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		eventually(t, "the group is made again", func() bool {
+			return b.redis.XInfoConsumers(context.Background(), key(0), group).Err() == nil
+		})
 	}
 	<-done
 	l.await(t, processed+1000)

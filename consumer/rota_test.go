@@ -52,10 +52,8 @@ func TestMoreShardsThanConnections(t *testing.T) {
 	}
 	b.add(2 * shards)
 	l.await(t, 2*shards)
-	time.Sleep(time.Second) // the pauses have grown
-	before, begin := b.commands(), time.Now()
-	time.Sleep(2 * time.Second)
-	if rate := float64(b.commands()-before) / time.Since(begin).Seconds() / shards; rate > 25 {
+	b.awaitCalm(25 * shards)
+	if rate := b.rate(2*time.Second) / shards; rate > 25 {
 		t.Errorf("%.1f commands a second for each idle shard", rate)
 	}
 	for i := range 100 {
