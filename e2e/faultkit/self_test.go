@@ -26,7 +26,7 @@ type waiting struct {
 
 // patient goes on until it is asked to end.
 func patient(ctx context.Context, w waiting, log *slog.Logger) error {
-	log.Info(w.Says)
+	log.Info("begun", "says", w.Says)
 	if w.Fails {
 		return errors.New("as it was told")
 	}
@@ -44,7 +44,7 @@ func TestTheTestBinaryIsAnotherProgramToo(t *testing.T) {
 		t.Error("it has ended before it was asked to")
 	}
 	p.Stop(patience)
-	p.ExpectLog(`"msg":"here I am"`)
+	p.ExpectLog(`"says":"here I am"`)
 	p.ForbidLog(0, "the process ended", "no plan")
 
 	failed := RunSelf(t, "a process that fails", waiting{Fails: true})
