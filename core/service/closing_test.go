@@ -256,6 +256,34 @@ func forgotClosed(t *testing.T) {
 	comesTo(t, c, m.ReshardingID, protocol.MigrationDeprecated, a)
 }
 
+// And all of a change is lost: producers were sent to shards that the record knows
+// nothing of.
+func TestAStreamThatForgotItsShards(t *testing.T) { synctest.Test(t, forgotShards) }
+
+func forgotShards(t *testing.T) {
+	c, store, redis := reshards(t, 2)
+	a := &beat{id: "a", incarnation: "a1"}
+	settle(t, c, 2, a)
+	before, err := store.LoadStream(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale(t, c, 4)
+	redis.write(3)
+	goesBack(t, store, before)
+	pass(t, c, 15*time.Second, a)
+	settle(t, c, 3, a)
+	if r, err := c.Routing(t.Context(), "orders", "billing"); err != nil || r.ShardCount != 2 {
+		t.Errorf("producers are told %d shards, %v", r.ShardCount, err)
+	}
+	redis.drain(3)
+	pass(t, c, 3*time.Second, a)
+	if found := redis.present(0, 9); !slices.Equal(found, []int{0, 1}) {
+		t.Errorf("shards %v exist", found)
+	}
+	settle(t, c, 2, a)
+}
+
 // Without a Redis of the shards nothing is known of them but what an operator says. Who
 // still reads one that was given up is named all the same.
 func TestAShardThatWasGivenUpIsStillRead(t *testing.T) { synctest.Test(t, givenUpRead) }

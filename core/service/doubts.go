@@ -53,20 +53,27 @@ func (c *Coordinator) tellDoubts(ctx context.Context, prefix string) error {
 	return err
 }
 
-// overtaken has all groups of a stream told of its shards again where one of them follows
-// a later version than there is: the stream's record has lost its last writes, and that
-// of the group, which may lie elsewhere, has not.
+// overtaken has all groups of a stream told of its shards again where a later version of
+// its record was seen here, or is followed by a group, than there is: the record has lost
+// its last writes, and that of the group, which may lie elsewhere, has not.
 func (c *Coordinator) overtaken(ctx context.Context, s stream.State) (stream.State, error) {
-	later := int64(0)
+	var seen stream.WentBack
 	c.mu.Lock()
+	if k, there := c.known[s.Prefix]; there {
+		seen = stream.WentBack{Version: k.latest, HighestCount: k.highest}
+	}
 	for i := range s.Groups {
-		if r, running := c.groups[port.GroupKey{Stream: s.Prefix, Group: s.Groups[i].Name}]; running {
-			later = max(later, r.follows.Load())
+		r, running := c.groups[port.GroupKey{Stream: s.Prefix, Group: s.Groups[i].Name}]
+		if !running {
+			continue
+		}
+		if v := r.view.Load(); v != nil && v.State.StreamVersion > s.Version {
+			seen.Version, seen.HighestCount = max(seen.Version, v.State.StreamVersion), max(seen.HighestCount, v.State.ReadCount)
 		}
 	}
 	c.mu.Unlock()
-	if later <= s.Version {
+	if seen.Version <= s.Version {
 		return s, nil
 	}
-	return c.changeStream(ctx, s.Prefix, stream.WentBack{Version: later})
+	return c.changeStream(ctx, s.Prefix, seen)
 }

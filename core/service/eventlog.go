@@ -62,7 +62,7 @@ func logStreamEvent(log *slog.Logger, e stream.Event) {
 	case stream.StraysFound:
 		log.Warn("shards were found that were created late; they are drained and retired", "event", "strays_found", "shards", len(e.Shards), "first", e.Shards[0])
 	case stream.WritesLost:
-		log.Warn("the last changes of the stream are lost; its groups are told of its shards again", "event", "stream_writes_lost", "version", e.Version, "followed", e.Followed)
+		log.Warn("the last changes of the stream are lost; its groups are told of its shards again", "event", "stream_writes_lost", "version", e.Version, "seen", e.Seen)
 	case stream.GroupIgnored:
 		log.Warn("drains do not wait for a consumer group any more", "event", "group_ignored", "group", e.Group)
 	case stream.ShardsGivenUp:

@@ -69,7 +69,7 @@ func TestEventsAreLoggedAsThePageSays(t *testing.T) {
 	}
 	streams := []stream.Event{
 		stream.Created{}, stream.Deleting{}, stream.GroupChanged{Group: "billing"}, stream.Resharding{}, stream.ShardsRetired{Shards: []int{1}},
-		stream.StraysFound{Shards: []int{1}}, stream.WritesLost{Version: 1, Followed: 2}, stream.GroupIgnored{Group: "billing"}, stream.ShardsGivenUp{Shards: []int{1}},
+		stream.StraysFound{Shards: []int{1}}, stream.WritesLost{Version: 1, Seen: 2}, stream.GroupIgnored{Group: "billing"}, stream.ShardsGivenUp{Shards: []int{1}},
 	}
 	c.publish(port.GroupKey{Stream: "orders", Group: "billing"}, groups)
 	c.publishStream("orders", streams)

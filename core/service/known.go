@@ -14,6 +14,10 @@ import (
 type known struct {
 	// written and read are its shard counts.
 	written, read int
+	// latest and highest are the latest version and the highest shard count that were ever
+	// seen: the record may lose its last writes.
+	latest  int64
+	highest int
 	// state is what the record said, unread how many of the removed shards were not empty,
 	// held how many were, and were still read: for metrics.
 	state        stream.State
@@ -42,7 +46,12 @@ func (c *Coordinator) remember(prefix string, s *stream.State, instance string) 
 		k = &known{looked: now}
 		c.known[prefix] = k
 	}
+	if !k.state.CreatedAt.Equal(s.CreatedAt) {
+		// Another stream of this name.
+		k.latest, k.highest = 0, 0
+	}
 	k.written, k.read, k.state = s.ShardCount, s.ReadCount, *s
+	k.latest, k.highest = max(k.latest, s.Version), max(k.highest, s.HighestCount)
 	if s.Removed().Len() == len(s.Proofs) {
 		k.unread = 0
 	}

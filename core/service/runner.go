@@ -28,9 +28,8 @@ type runner struct {
 	users int
 	// idle is true when the group does not exist and nothing waits.
 	idle atomic.Bool
-	// follows is the version of the stream's record that the group follows, 0 where that
-	// is not known.
-	follows atomic.Int64
+	// view is what is known of the group, nil for nothing.
+	view atomic.Pointer[group.View]
 	// replies are the callers that wait, by the id that the engine knows.
 	replies map[uint64]chan<- protocol.HeartbeatResponse
 	nextID  atomic.Uint64
@@ -182,11 +181,8 @@ func (r *runner) step(m message) {
 		r.carryOut(effect)
 	}
 	r.tellState()
-	if v, _ := r.engine.View(); v != nil {
-		r.follows.Store(v.State.StreamVersion)
-	} else {
-		r.follows.Store(0)
-	}
+	v, _ := r.engine.View()
+	r.view.Store(v)
 	r.idle.Store(r.engine.Idle() && len(r.inbox) == 0)
 }
 

@@ -17,6 +17,9 @@ import (
 // is not what makes the steps safe.
 type streamSide struct {
 	clock stream.Clock
+	// seen is the latest version of the record, with the highest shard count, that was
+	// ever seen.
+	seen stream.WentBack
 	// looked is when it last looked for shards that were created late.
 	looked time.Duration
 	// settling is true while it takes steps; waiting are those who have asked for it
@@ -123,6 +126,7 @@ func (c *coordinator) loadStream(then func(s stream.State, at streamVersion, err
 		return nil
 	}, func(err error) {
 		if err == nil {
+			c.seen.Version, c.seen.HighestCount = max(c.seen.Version, s.Version), max(c.seen.HighestCount, s.HighestCount)
 			c.clock.Loaded(at.instance)
 			c.clock.RoutesOver(c.mono(), &s)
 		}
@@ -190,14 +194,14 @@ func (c *coordinator) round(n int, then func(error)) {
 			then(err)
 			return
 		}
-		if later := c.followed(); later > s.Version {
+		if seen := c.overtaken(&s); seen.Version > s.Version {
 			c.change(0, func(_ stream.State, err error) {
 				if err != nil {
 					then(err)
 					return
 				}
 				c.round(n+1, then)
-			}, stream.WentBack{Version: later})
+			}, seen)
 			return
 		}
 		in := stream.Input{Now: c.w.wallNow(), RoutesOver: c.clock.RoutesOver(c.mono(), &s), Rules: c.w.rules}
@@ -219,14 +223,16 @@ func (c *coordinator) round(n int, then func(error)) {
 	})
 }
 
-// followed is the latest version of the stream's record that a group is known to follow.
-func (c *coordinator) followed() (version int64) {
+// overtaken is the latest version of the stream's record that was seen, or that a group is
+// known to follow.
+func (c *coordinator) overtaken(s *stream.State) stream.WentBack {
+	seen := c.seen
 	for _, m := range c.minds {
-		if v, _ := m.engine.View(); v != nil {
-			version = max(version, v.State.StreamVersion)
+		if v, _ := m.engine.View(); v != nil && v.State.StreamVersion > s.Version {
+			seen.Version, seen.HighestCount = max(seen.Version, v.State.StreamVersion), max(seen.HighestCount, v.State.ReadCount)
 		}
 	}
-	return version
+	return seen
 }
 
 // turn is one round of steps, which were found in one state of the record.

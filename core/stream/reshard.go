@@ -50,9 +50,14 @@ type Adopted struct {
 // among them.
 type GroupWentBack struct{ Name string }
 
-// WentBack notes that a group follows a version which the record does not know: the last
-// writes of the record are lost, and groups may read other shards than it says.
-type WentBack struct{ Version int64 }
+// WentBack notes that somebody has seen a version, or follows one, which the record does
+// not know: the last writes of the record are lost. Groups may read other shards than it
+// says, and producers may have written to some that it knows nothing of.
+type WentBack struct {
+	Version int64
+	// HighestCount is the highest shard count that was seen.
+	HighestCount int
+}
 
 // Rollback begins to take a change back.
 type Rollback struct{ ID string }
@@ -107,10 +112,10 @@ type StraysFound struct {
 	Shards []int
 }
 
-// WritesLost: a group follows a version of the record that the record does not know.
+// WritesLost: a version of the record was seen that the record does not know.
 type WritesLost struct {
-	Prefix            string
-	Version, Followed int64
+	Prefix        string
+	Version, Seen int64
 }
 
 // GroupIgnored: drains do not wait for a consumer group any more.
@@ -355,12 +360,13 @@ func (s *State) groupWentBack(cmd GroupWentBack) ([]Event, bool, error) {
 	return nil, true, nil
 }
 
-// maxVersion bounds what a group can make of the record's version: no clock says so, and
-// JSON has no exact numbers beyond it.
+// maxVersion bounds what WentBack can make of the record's version: no clock says so,
+// and JSON has no exact numbers beyond it.
 const maxVersion = 1 << 53
 
 // wentBack gives the record a version that no group follows, so that all of them are told
-// again. What was found empty may have been opened again in the writes that are lost.
+// again. What was found empty may have been opened again in the writes that are lost, and
+// shards may have been added in them: those that exist are found as strays.
 func (s *State) wentBack(in Input, cmd WentBack) ([]Event, bool, error) {
 	if cmd.Version <= s.Version || cmd.Version >= maxVersion {
 		return nil, false, nil
@@ -369,6 +375,7 @@ func (s *State) wentBack(in Input, cmd WentBack) ([]Event, bool, error) {
 	s.Version = cmd.Version
 	s.news(in)
 	s.Proofs = nil
+	s.HighestCount = min(max(s.HighestCount, cmd.HighestCount), protocol.MaxShards)
 	return []Event{lost}, true, nil
 }
 

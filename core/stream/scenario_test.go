@@ -93,7 +93,7 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 	case "went-back":
 		return w.apply(t, GroupWentBack{name})
 	case "stream-went-back":
-		return w.apply(t, WentBack{w.state.Version + c.Int(t, "by", 0)})
+		return w.apply(t, WentBack{w.state.Version + c.Int(t, "by", 0), int(c.Int(t, "highest", 0))})
 	case "adopt-all":
 		for _, g := range w.state.Groups {
 			w.apply(t, Adopted{g.Name, w.state.Version})
