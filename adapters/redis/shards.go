@@ -47,7 +47,7 @@ func (s *Streams) Retire(ctx context.Context, r port.Retirement) ([]port.RetireO
 		for i := range part {
 			keys[i] = routing.StreamKey(r.Prefix, part[i].Index)
 		}
-		became, err := s.cmd.RetireShards(ctx, keys, part, r.Ignored)
+		became, err := s.cmd.RetireShards(ctx, keys, r, part)
 		if err != nil {
 			return nil, fmt.Errorf("remove shards of stream %s: %w", r.Prefix, err)
 		}

@@ -53,6 +53,8 @@ type Cursor struct {
 type Retirement struct {
 	Prefix string
 	Shards []RetireShard
+	// Groups are consumer groups that a shard with entries is busy without.
+	Groups []string
 	// Ignored are consumer groups that nobody has to wait for.
 	Ignored []string
 }

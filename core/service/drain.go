@@ -148,7 +148,7 @@ func (c *Coordinator) retire(ctx context.Context, prefix string, step stream.Ret
 	}
 	ctx, done := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer done()
-	ask := port.Retirement{Prefix: prefix, Ignored: step.Ignored, Shards: make([]port.RetireShard, len(step.Shards))}
+	ask := port.Retirement{Prefix: prefix, Groups: step.Groups, Ignored: step.Ignored, Shards: make([]port.RetireShard, len(step.Shards))}
 	for i, r := range step.Shards {
 		ask.Shards[i] = port.RetireShard{Index: r.Shard, LastID: r.LastID, Force: r.Force}
 	}

@@ -108,7 +108,7 @@ func (s *shelf) Retire(ctx context.Context, r port.Retirement) ([]port.RetireOut
 		}; {
 		case now.LastID != ask.LastID:
 			out = append(out, port.ShardKept)
-		case !ask.Force && slices.ContainsFunc(now.Cursors, busy):
+		case !ask.Force && (slices.ContainsFunc(now.Cursors, busy) || lacks(now, r.Groups)):
 			out = append(out, port.ShardBusy)
 		default:
 			delete(s.at, ask.Index)
@@ -116,6 +116,13 @@ func (s *shelf) Retire(ctx context.Context, r port.Retirement) ([]port.RetireOut
 		}
 	}
 	return out, nil
+}
+
+// lacks reports whether a group is missing on a shard that holds records.
+func lacks(sh port.Shard, groups []string) bool {
+	return sh.Records > 0 && slices.ContainsFunc(groups, func(name string) bool {
+		return !slices.ContainsFunc(sh.Cursors, func(c port.Cursor) bool { return c.Group == name })
+	})
 }
 
 func (s *shelf) Find(ctx context.Context, _ string, first, end int) ([]int, error) {

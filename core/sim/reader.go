@@ -109,7 +109,10 @@ func (p *process) handle(got []take) {
 		w.settled = true
 		for _, t := range kept {
 			if sh, there := w.streams.keys[int(t.shard)]; there {
-				sh.acknowledge(p.groupName, t.records)
+				for _, r := range sh.acknowledge(p.groupName, t.records) {
+					// Also where the group was set back meanwhile.
+					r.handled |= w.bit(p.groupName)
+				}
 			}
 		}
 	})

@@ -358,7 +358,7 @@ func (t *turn) retire(step stream.RetireStep, then func(cmd stream.Command, wait
 		var noted stream.Retire
 		c.outside(func() error {
 			for _, r := range step.Shards {
-				if redis.retire(r, step.Ignored) {
+				if redis.retire(r, step) {
 					noted.Gone = append(noted.Gone, r.Shard)
 					c.w.streams.books.unread(c.w, r.Shard, t.s.Version)
 				} else {

@@ -152,7 +152,7 @@ func (sh *shard) lag(c *cursor) int64 {
 
 // retire removes a shard if it is what was proven and nobody misses anything;
 // it returns what became of it, as the script does.
-func (s *streams) retire(r stream.Retirement, ignored []string) (gone bool) {
+func (s *streams) retire(r stream.Retirement, step stream.RetireStep) (gone bool) {
 	sh, there := s.keys[r.Shard]
 	switch {
 	case !there:
@@ -163,14 +163,15 @@ func (s *streams) retire(r stream.Retirement, ignored []string) (gone bool) {
 	if !r.Force {
 		read := len(sh.records) == 0
 		for _, c := range sh.cursors {
-			if slices.Contains(ignored, c.group) {
+			if slices.Contains(step.Ignored, c.group) {
 				continue
 			}
 			if read = true; len(c.pending) > 0 || len(sh.behind(c.delivered)) > 0 {
 				return false
 			}
 		}
-		if !read {
+		lacks := func(name string) bool { _, there := sh.cursor(name); return !there }
+		if !read || len(sh.records) > 0 && slices.ContainsFunc(step.Groups, lacks) {
 			return false
 		}
 	}
@@ -227,11 +228,19 @@ func (sh *shard) read(group string, claim bool) (out []*record, exists bool) {
 	return out, true
 }
 
-// acknowledge takes records off the pending list.
-func (sh *shard) acknowledge(group string, done []*record) {
-	if c, there := sh.cursor(group); there {
-		c.pending = slices.DeleteFunc(c.pending, func(r *record) bool { return slices.Contains(done, r) })
+// acknowledge takes records off the pending list, and returns those that were on it.
+func (sh *shard) acknowledge(group string, done []*record) (taken []*record) {
+	c, there := sh.cursor(group)
+	if !there {
+		return nil
 	}
+	for _, r := range c.pending {
+		if slices.Contains(done, r) {
+			taken = append(taken, r)
+		}
+	}
+	c.pending = slices.DeleteFunc(c.pending, func(r *record) bool { return slices.Contains(done, r) })
+	return taken
 }
 
 // rewind sets a group back to the beginning: what is there is to be handled again.

@@ -85,12 +85,9 @@ func (s *State) lacking(sh *Shard) (names []string) {
 	if !sh.Exists || sh.Records == 0 {
 		return nil
 	}
-	for _, g := range s.Groups {
-		if g.Phase == GroupLive && !slices.ContainsFunc(sh.Cursors, func(c Cursor) bool { return c.Group == g.Name }) {
-			names = append(names, g.Name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(s.live(), func(name string) bool {
+		return slices.ContainsFunc(sh.Cursors, func(c Cursor) bool { return c.Group == name })
+	})
 }
 
 // Restore are steps that bring our groups back to removed shards which hold records and

@@ -96,6 +96,8 @@ type RetireStep struct {
 	// Readers are groups of ours. Who reads a stream while it is removed gets an error
 	// that not every client outlives.
 	Readers []string
+	// Groups are those that a shard which holds records is not empty without, see Drained.
+	Groups []string
 	// Ignored are the consumer groups that nobody has to wait for.
 	Ignored []string
 }
@@ -294,6 +296,16 @@ func (s *State) Proven(shard int) bool {
 	return proven
 }
 
+// live are the groups that exist.
+func (s *State) live() (names []string) {
+	for i := range s.Groups {
+		if g := &s.Groups[i]; g.Phase == GroupLive {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}
+
 // Readers are the groups whose members may be reading.
 func (s *State) Readers() (names []string) {
 	for i := range s.Groups {
@@ -308,6 +320,9 @@ func (s *State) retireStep(in Input) RetireStep {
 	step := RetireStep{Ignored: s.Ignored}
 	if in.Rules.On(rules.ReadersLetGo) {
 		step.Readers = s.Readers()
+	}
+	if in.Rules.On(rules.GroupsAreOnShards) {
+		step.Groups = s.live()
 	}
 	for _, p := range s.Proofs {
 		step.Shards = append(step.Shards, Retirement{

@@ -251,7 +251,7 @@ func (w *world) next() string {
 		case LookStep:
 			out = append(out, fmt.Sprintf("look at %v", s.Shards))
 		case RetireStep:
-			out = append(out, fmt.Sprintf("retire %v when %v have let go, ignoring %v", s.Shards, s.Readers, s.Ignored))
+			out = append(out, fmt.Sprintf("retire %v when %v have let go, not without %v, ignoring %v", s.Shards, s.Readers, s.Groups, s.Ignored))
 		case FindStep:
 			out = append(out, fmt.Sprintf("find strays from %d to %d", s.First, s.End))
 		default:

@@ -112,6 +112,40 @@ func testRetireIgnored(t *testing.T, r Redis) {
 	r.retire(t, r.look(t, 1), port.ShardGone, "idle", "other", "ours")
 }
 
+// testRetireWithoutAGroup: somebody deletes a group on a shard, which would have to read
+// it again.
+func testRetireWithoutAGroup(t *testing.T, r Redis) {
+	r.prepare(t, 2, 2, "ours", "theirs", "idle")
+	key := shard("porttest", 0)
+	for _, name := range []string{"ours", "theirs"} {
+		r.done(t, key, name)
+	}
+	sh := r.look(t, 0)
+	ask := port.Retirement{Prefix: "porttest", Shards: []port.RetireShard{{LastID: sh.LastID}}, Groups: []string{"ours", "too"}, Ignored: []string{"idle", "nobody"}}
+	retire := func(want port.RetireOutcome) {
+		t.Helper()
+		got, err := r.Shards.Retire(t.Context(), ask)
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("retire %+v: %v, %v; want %v", ask, got, err, want)
+		}
+	}
+	retire(port.ShardBusy)
+	r.do(t, "XGROUP", "CREATE", key, "too", sh.LastID)
+	r.do(t, "XGROUP", "DESTROY", key, "ours")
+	retire(port.ShardBusy)
+	r.do(t, "XGROUP", "CREATE", key, "ours", "0")
+	retire(port.ShardBusy)
+	r.done(t, key, "ours")
+	retire(port.ShardGone)
+	r.wantType(t, key, "none")
+	// Without entries nobody misses any, and what is given up goes in any case.
+	ask.Shards, ask.Groups = []port.RetireShard{{Index: 1, LastID: r.look(t, 1).LastID}}, []string{"nowhere"}
+	retire(port.ShardGone)
+	r.prepare(t, 1, 2, "ours")
+	ask.Shards = []port.RetireShard{{LastID: "2-1", Force: true}}
+	retire(port.ShardGone)
+}
+
 func testRetireForced(t *testing.T, r Redis) {
 	r.prepare(t, 1, 2, "unread", "pending")
 	key := shard("porttest", 0)

@@ -29,6 +29,7 @@ func Shards(t *testing.T, open func(t *testing.T) Redis) {
 		{"RetireBacklog", testRetireBacklog},
 		{"RetireWithoutGroups", testRetireWithoutGroups},
 		{"RetireIgnored", testRetireIgnored},
+		{"RetireWithoutAGroup", testRetireWithoutAGroup},
 		{"RetireForced", testRetireForced},
 		{"RetireWrittenTo", testRetireWrittenTo},
 		{"RetireCreatedAgain", testRetireCreatedAgain},

@@ -89,16 +89,16 @@ func parseCursor(reply any) (c port.Cursor, ok bool) {
 }
 
 // RetireShards removes the streams under keys where what they hold says that nobody
-// misses anything, each in one step; shards go with keys. It may be sent again
+// misses anything, each in one step; shards, a part of r's, go with keys. It may be sent again
 // after a lost answer: it removes nothing but what was proven.
 // Errors: the first, with its key.
-func (s *Streams) RetireShards(ctx context.Context, keys []string, shards []port.RetireShard, ignored []string) ([]port.RetireOutcome, error) {
+func (s *Streams) RetireShards(ctx context.Context, keys []string, r port.Retirement, shards []port.RetireShard) ([]port.RetireOutcome, error) {
 	calls, errs, err := s.eval(ctx, shardRetire, retireRules, keys, func(i int) []any {
-		args := append(make([]any, 0, 2+len(ignored)), shards[i].LastID, 0)
+		args := append(make([]any, 0, 3+len(r.Groups)+len(r.Ignored)), shards[i].LastID, 0, len(r.Groups))
 		if shards[i].Force {
 			args[1] = 1
 		}
-		for _, group := range ignored {
+		for _, group := range slices.Concat(r.Groups, r.Ignored) {
 			args = append(args, group)
 		}
 		return args
