@@ -2,26 +2,29 @@ package service_test
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis-stream-coordinator/rsc/core/group"
 	"github.com/redis-stream-coordinator/rsc/core/memstore"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
 
 // block makes the next save of a group wait; it waits no longer once release is called.
-func (s *shaky) block() (reached <-chan struct{}, release func()) {
+func (s *shaky) block() (reached <-chan struct{}, release func()) { return s.blockAt("SaveGroup", 1) }
+
+// blockAt makes the nth call of a name wait.
+func (s *shaky) blockAt(name string, n int) (reached <-chan struct{}, release func()) {
 	at, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	var seen atomic.Int64
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = func(call string) error {
-		if call == "SaveGroup" {
-			once.Do(func() {
-				close(at)
-				<-goOn
-			})
+		if call == name && seen.Add(1) == int64(n) {
+			close(at)
+			<-goOn
 		}
 		return nil
 	}
@@ -72,5 +75,60 @@ func TestALateCreatorGrantsNothing(t *testing.T) {
 	s, err := group.Decode(rec.Body)
 	if err != nil || s.Correction == nil {
 		t.Errorf("the group grants shards at once: %+v, %v", s, err)
+	}
+}
+
+// A coordinator that is slow to create a group finds it being deleted, and has not deleted
+// it when the deletion is taken back, since the group has members.
+func TestALateCreatorLeavesAGroupThatStays(t *testing.T) {
+	store := memstore.New()
+	slow, quick := &shaky{Store: store}, &shaky{Store: store}
+	a, b := still(t, slow), still(t, quick)
+	if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	// It has seen the group's record, and not yet that of the stream once more.
+	reached, release := slow.blockAt("LoadGroup", 2)
+	defer release()
+	first := make(chan error, 1)
+	calls.Go(func() {
+		_, err := a.CreateGroup(t.Context(), "orders", "billing", byTest)
+		first <- err
+	})
+	<-reached
+	if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
+		t.Fatal(err)
+	}
+	m := &beat{id: "m", incarnation: "m1"}
+	settle(t, b, 2, m)
+	// Somebody has begun to delete it before the member joined, and is gone.
+	at, err := store.LoadStream(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := stream.Decode(at.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleting, _, _, err := stream.Apply(was, stream.Input{Now: was.UpdatedAt}, stream.DeleteGroup{Name: "billing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := stream.Encode(&deleting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.SaveStream(t.Context(), "orders", port.StreamSave{Expected: at.Version, Nonce: "deleting", Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if err := <-first; err != nil {
+		t.Logf("the late creator is told: %v", err)
+	}
+	settle(t, b, 2, m)
+	if s, err := b.Stream(t.Context(), "orders"); err != nil || len(s.Groups) != 1 {
+		t.Errorf("the stream is %+v, %v", s, err)
 	}
 }

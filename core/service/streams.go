@@ -260,7 +260,7 @@ func (c *Coordinator) tryConfirm(ctx context.Context, key port.GroupKey, attempt
 	if err != nil {
 		return false, err
 	}
-	if !wants(&s, key.Group) {
+	if s.Unwanted(key.Group) {
 		_, err := c.dropGroup(ctx, key, rec.Version)
 		return true, err
 	}
@@ -321,7 +321,7 @@ func (c *Coordinator) deleteAggregate(ctx context.Context, prefix string, step s
 		// be deleted after that. Another coordinator may have finished while we
 		// were slow, and the group may have been created anew; then its record
 		// is another one, or it is not to be deleted.
-		if s, _, err := c.loadStream(ctx, prefix); err != nil || wants(&s, step.Name) {
+		if s, _, err := c.loadStream(ctx, prefix); err != nil || !s.Unwanted(step.Name) {
 			return nil, err
 		}
 		// By force, or while somebody leaves: then a lease may still run.

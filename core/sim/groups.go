@@ -42,9 +42,9 @@ func (c *coordinator) confirm(tries int, name string, then func(error)) {
 				then(err)
 				return
 			}
-			g, there := s.Group(name)
+			g, _ := s.Group(name)
 			switch {
-			case !there || g.Phase == stream.GroupDeleting:
+			case s.Unwanted(name):
 				c.outside(func() error {
 					_, err := store.drop(name, at)
 					return err
@@ -83,8 +83,7 @@ func (t *turn) deleteGroup(tries int, step stream.DeleteGroupStep, then func(str
 			return
 		}
 		c.loadStream(func(s stream.State, _ streamVersion, err error) {
-			g, there := s.Group(step.Name)
-			if err != nil || (there && g.Phase != stream.GroupDeleting) {
+			if err != nil || !s.Unwanted(step.Name) {
 				then(nil, err)
 				return
 			}

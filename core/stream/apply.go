@@ -360,6 +360,13 @@ func (s *State) deleteFinally(cmd DeleteFinally) ([]Event, bool, error) {
 // goes reports whether the group is being deleted, whoever is in it.
 func (g *Group) goes() bool { return g.Phase == GroupDeleting && (g.Force || g.Final) }
 
+// Unwanted reports whether nothing is to be left of a group: there is none of that name,
+// or it is being deleted, and nothing takes that back any more.
+func (s *State) Unwanted(name string) bool {
+	i, found := s.find(name)
+	return !found || s.Groups[i].goes()
+}
+
 func (s *State) groupDeleted(cmd GroupDeleted) ([]Event, bool, error) {
 	name := cmd.Name
 	i, found := s.find(name)
