@@ -2,10 +2,7 @@ package controlplane
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -36,17 +33,6 @@ func startCoordinator(tb testing.TB, id string, args ...string) *coordinator {
 	tb.Helper()
 	timings := rsctest.Timings{Lease: lease, Heartbeat: heartbeat, Tick: tick, RebalanceTimeout: rebalanceTimeout}
 	return &coordinator{rsctest.Start(tb, rsctest.Config{ID: id, Args: append(timings.Args(), args...), StartTimeout: startTimeout})}
-}
-
-// declaring returns the settings file of a coordinator that declares the stream.
-func declaring(tb testing.TB, shards int) string {
-	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "rsc.yaml")
-	text := fmt.Sprintf("coordinator:\n  streams:\n    declared:\n      - {prefix: %s, shards: %d, groups: [%s]}\n", stream, shards, group)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	return path
 }
 
 // get asks for something to be monitored. It returns false unless the coordinator

@@ -94,7 +94,7 @@ func playOnDatabase(t *testing.T, kind sqltest.Kind, driver string, faults []str
 func startOnDatabase(t *testing.T, d *database, args func(id string) []string) *world {
 	t.Helper()
 	rsctest.Program(t) // the tests' own times are not for building
-	config := []string{"--config", declaring(t, shardCount)}
+	config := rsctest.Declaring(t, stream, shardCount, group)
 	var all []*coordinator
 	for i := range coordinatorCount {
 		all = append(all, startCoordinator(t, user(i), append(config[:len(config):len(config)], args(user(i))...)...))

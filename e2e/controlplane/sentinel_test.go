@@ -15,7 +15,7 @@ func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	rsctest.Program(t) // the tests' own times are not for building
 	s := faultkit.StartWatched(t)
-	args := append([]string{"--config", declaring(t, shardCount)},
+	args := append(rsctest.Declaring(t, stream, shardCount, group),
 		rsctest.Set("coordinator.redis.sentinel.master", s.Name, "coordinator.redis.sentinel.addresses", s.Sentinel)...)
 	var all []*coordinator
 	for i := range coordinatorCount {

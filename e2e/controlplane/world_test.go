@@ -79,7 +79,7 @@ func startOn(t *testing.T, kind faultkit.Kind) *world {
 		users[i] = user(i)
 	}
 	server := kind.Start(t, faultkit.Options{Gated: true, Users: users})
-	args := []string{"--config", declaring(t, shardCount)}
+	args := rsctest.Declaring(t, stream, shardCount, group)
 	if kind.Clustered {
 		// Several masters die and stand still here, which loses writes otherwise.
 		args = append(args, rsctest.Set("coordinator.redis.addresses", strings.Join(server.Addrs(), ","), "coordinator.redis.wait-replicas", "1")...)
@@ -248,24 +248,11 @@ func (w *world) judge() {
 	w.t.Helper()
 	w.take()
 	overlaps, tokens := w.ledger.overlaps()
-	report(w.t, "a shard had two readers", overlaps)
-	report(w.t, "a token did not rise", tokens)
+	faultkit.Report(w.t, "a shard had two readers", overlaps)
+	faultkit.Report(w.t, "a token did not rise", tokens)
 	// The one is the monotonic clock's, the other the wall clock's.
 	mono, wall := time.Since(w.began), time.Now().Round(0).Sub(w.began.Round(0))
 	if drift := (wall - mono).Abs(); drift > maxDrift {
 		w.t.Errorf("the clock of this machine was set by %s meanwhile, which spoils what is compared: run the test again", drift)
-	}
-}
-
-// report shows the first of many.
-func report(t *testing.T, what string, all []string) {
-	t.Helper()
-	const most = 10
-	for i, one := range all {
-		if i == most {
-			t.Errorf("%s: and %d more", what, len(all)-i)
-			return
-		}
-		t.Errorf("%s: %s", what, one)
 	}
 }

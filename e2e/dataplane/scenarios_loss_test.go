@@ -2,8 +2,6 @@ package dataplane
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -115,18 +113,6 @@ func destroyGroups(t *testing.T, w *world) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// declared writes the settings of a coordinator whose stream is declared, so that
-// it comes back after everything was lost.
-func declared(t *testing.T, shards int) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "rsc.yaml")
-	text := fmt.Sprintf("coordinator:\n  streams:\n    declared:\n      - {prefix: %s, shards: %d, groups: [%s]}\n", stream, shards, group)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // brokenStreams puts something else under the keys of the streams: an error that

@@ -200,8 +200,8 @@ func (w *world) find() finding {
 	f.lost = len(lost)
 	complaints := append(w.account.violations(excused), storedOutOfOrder(published)...)
 	f.disorder = len(complaints)
-	report(w.t, "lost", lost)
-	report(w.t, "out of order", complaints)
+	faultkit.Report(w.t, "lost", lost)
+	faultkit.Report(w.t, "out of order", complaints)
 	return f
 }
 
@@ -245,17 +245,4 @@ func storedOutOfOrder(published map[name]sent) []string {
 		}
 	}
 	return complaints
-}
-
-// report shows the first of many.
-func report[T any](t *testing.T, what string, all []T) {
-	t.Helper()
-	const most = 10
-	for i, one := range all {
-		if i == most {
-			t.Errorf("%s: and %d more", what, len(all)-i)
-			return
-		}
-		t.Errorf("%s: %v", what, one)
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
+	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 	"github.com/redis-stream-coordinator/rsc/producer"
 )
 
@@ -64,7 +65,7 @@ func newWorld(t *testing.T, kind faultkit.Kind, s setting) *world {
 	w := &world{t: t, server: kind.Start(t, s.server), shards: s.shards, members: map[string]*member{}, account: newAccount(), gone: map[name]bool{}}
 	var args []string
 	if s.declared {
-		args = []string{"--config", declared(t, s.shards)}
+		args = rsctest.Declaring(t, stream, s.shards, group)
 	}
 	w.coordinator = startCoordinator(t, w.server, s.metaThere, args...)
 	if !s.declared {

@@ -205,15 +205,3 @@ func (p *Process) tail() string {
 	}
 	return string(text)
 }
-
-// Eventually waits until a condition holds, and fails the test when it does not
-// come within a time.
-func Eventually(tb testing.TB, within time.Duration, what string, holds func() bool) {
-	tb.Helper()
-	const pause = 10 * time.Millisecond
-	for deadline := time.Now().Add(within); !holds(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %s: %s", within, what)
-		}
-	}
-}

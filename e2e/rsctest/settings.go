@@ -1,7 +1,12 @@
 package rsctest
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"testing"
 	"time"
 )
 
@@ -24,4 +29,16 @@ func (t Timings) Args() []string {
 		"coordinator.member-lease-ttl", t.Lease.String(), "coordinator.heartbeat-interval", t.Heartbeat.String(),
 		"coordinator.loop.tick-interval", t.Tick.String(), "coordinator.rebalance-timeout", t.RebalanceTimeout.String(),
 	)
+}
+
+// Declaring are the arguments of a coordinator whose settings file declares a stream
+// with its groups, so that it comes back after everything was lost.
+func Declaring(tb testing.TB, stream string, shards int, groups ...string) []string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "rsc.yaml")
+	text := fmt.Sprintf("coordinator:\n  streams:\n    declared:\n      - {prefix: %s, shards: %d, groups: [%s]}\n", stream, shards, strings.Join(groups, ", "))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return []string{"--config", path}
 }
