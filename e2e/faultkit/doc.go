@@ -1,5 +1,10 @@
-// Package faultkit gives suites the servers that the project must live with, and
-// does to them what happens to servers.
+// Package faultkit gives suites the processes and servers that they try, and does to
+// them what happens to processes and servers.
+//
+// A [Process] is a program under test: [Run] or [Command.Start] starts one, [RunSelf]
+// the test binary as another program of its suite. It can be killed, frozen and asked
+// to end, and its log is there to be read. What several of them do they write to one
+// [Journal]. Coordinators are in the package rsctest.
 //
 // A [Kind] is a server as people run it: Redis 7.0, Redis 8.0, Valkey 9, a Redis
 // Cluster of 7.0. Kind.Start starts one of its own for a test, on free ports of
