@@ -84,6 +84,7 @@ var allMutants = []mutant{
 	{name: "groups begin at the end of new shards", rule: rules.NewShardsFromStart, section: "4.9", shapes: resharding},
 	{name: "removed shards are not read", rule: rules.RemovedShardsAreRead, section: "4.9", shapes: resharding},
 	{name: "routes are not waited for", rule: rules.RoutesRunOut, section: "4.9", shapes: resharding},
+	{name: "nobody notices that a stream lost its last writes", rule: rules.LostWritesAreTold, section: "4.9", shapes: []string{"lostwrites"}, script: "stream: stream_went_back"},
 	{name: "a shard is removed under its readers", rule: rules.ReadersLetGo, section: "4.9", shapes: resharding},
 	{name: "groups that are missing on a shard are not waited for", rule: rules.GroupsAreOnShards, section: "4.9", shapes: resharding},
 	{name: "a drain goes by the lag", rule: rules.DrainByCursor, section: "4.9", shapes: resharding},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
+	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
@@ -226,6 +227,9 @@ func (c *coordinator) round(n int, then func(error)) {
 // overtaken is the latest version of the stream's record that was seen, or that a group is
 // known to follow.
 func (c *coordinator) overtaken(s *stream.State) stream.WentBack {
+	if c.w.rules.Off(rules.LostWritesAreTold) {
+		return stream.WentBack{}
+	}
 	seen := c.seen
 	for _, m := range c.minds {
 		if v, _ := m.engine.View(); v != nil && v.State.StreamVersion > s.Version {

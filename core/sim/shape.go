@@ -166,6 +166,14 @@ var Shapes = []Shape{
 		Producers: 2, RoutingLease: 3 * time.Second, LateWrite: 0.03, Deaf: 0.03,
 		Scale: 0.15, Rollback: 0.1, GiveUp: 0.01, Ignore: 0.1, Rewind: 0.03,
 	},
+	// And with a store that fails over all the time, and loses the last writes of the
+	// stream's record and of the groups', each for itself.
+	{
+		Name: "lostwrites", Coordinators: 2, Groups: 2, Members: 2, Shards: 4, Tick: 500 * time.Millisecond, Faulty: 70 * time.Second,
+		Lose: 0.02, Middle: 0.05, Crash: 0.01, Drift: 0.04, CoordPause: 0.02, CoordCrash: 0.02, LostReply: 0.02, Failover: 0.15,
+		Producers: 2, RoutingLease: 3 * time.Second, LateWrite: 0.1, Deaf: 0.1,
+		Scale: 0.2, Rollback: 0.1, Rewind: 0.1, Destroy: 0.02,
+	},
 	// And with groups that are deleted and created meanwhile.
 	{
 		Name: "regroup", Coordinators: 2, Groups: 3, Members: 1, Shards: 3, Tick: 500 * time.Millisecond, Faulty: 70 * time.Second,

@@ -368,7 +368,7 @@ const maxVersion = 1 << 53
 // again. What was found empty may have been opened again in the writes that are lost, and
 // shards may have been added in them: those that exist are found as strays.
 func (s *State) wentBack(in Input, cmd WentBack) ([]Event, bool, error) {
-	if cmd.Version <= s.Version || cmd.Version >= maxVersion {
+	if cmd.Version <= s.Version || cmd.Version >= maxVersion || in.Rules.Off(rules.LostWritesAreTold) {
 		return nil, false, nil
 	}
 	lost := WritesLost{s.Prefix, s.Version, cmd.Version}

@@ -392,6 +392,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		{rules.NewShardsFromStart, "groups begin at the first record of new shards", "rollback"},
 		{rules.RemovedShardsAreRead, "removed shards are read", "scale_in"},
 		{rules.RoutesRunOut, "routes are waited for", "scale_in"},
+		{rules.LostWritesAreTold, "a record that has lost its last writes is noticed", "stream_went_back"},
 		{rules.ReadersLetGo, "a shard is taken from its readers before it is removed", "scale_in"},
 		{rules.GroupsAreOnShards, "a group that is missing is waited for", "scale_in"},
 		{rules.DrainByCursor, "a drain goes by the cursor", "scale_in"},

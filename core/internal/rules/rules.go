@@ -68,6 +68,7 @@ const (
 	NewShardsFromStart   // groups begin at the first record of a new shard
 	RemovedShardsAreRead // groups read removed shards until they are empty
 	RoutesRunOut         // no shard is removed before the longest routing lease has passed
+	LostWritesAreTold    // a stream whose record has lost its last writes tells its groups again, and looks for shards that it forgot
 	ReadersLetGo         // a shard is taken from its readers, and they have let go of it, before it is removed
 	GroupsAreOnShards    // a shard that one of our groups is missing on is not empty for it
 	DrainByCursor        // a shard is empty when all groups have had and acknowledged its last record, whatever the lag is
