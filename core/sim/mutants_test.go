@@ -94,7 +94,7 @@ var allMutants = []mutant{
 	{name: "a rollback creates nothing", rule: rules.RollbackProvisions, section: "4.9", shapes: resharding},
 	{name: "nobody looks for shards that came late", rule: rules.StraysAreFound, section: "4.9", shapes: resharding},
 	{name: "a group follows an older record", rule: rules.LayoutsDoNotGoBack, section: "4.9", shapes: resharding},
-	{name: "a removed shard leaves the ledger", rule: rules.RemovedIsHeld, section: "4.9", shapes: resharding},
+	{name: "a removed shard leaves the ledger", rule: rules.RemovedIsHeld, section: "4.9", shapes: resharding, script: "group: shards_are_removed"},
 	{name: "a group created again grants at once", rule: rules.RecreatedGroupWaits, section: "4.7", shapes: []string{"recreate"}},
 }
 
