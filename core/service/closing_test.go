@@ -284,6 +284,40 @@ func forgotShards(t *testing.T) {
 	settle(t, c, 2, a)
 }
 
+// The write that created a group is lost, and the group, which lies elsewhere, is not: its
+// stream knows it again, so that it is told of shards that are added.
+func TestAStreamThatForgotAGroup(t *testing.T) { synctest.Test(t, forgotGroup) }
+
+func forgotGroup(t *testing.T) {
+	store, redis := memstore.New(), newShelf()
+	c := start(t, store, redis.wired)
+	if _, err := c.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := store.LoadStream(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &beat{id: "a", incarnation: "a1"}
+	settle(t, c, 2, a)
+	goesBack(t, store, before)
+	pass(t, c, 3*time.Second, a)
+	if s, err := c.Stream(t.Context(), "orders"); err != nil || !slices.Equal(s.Groups, []string{"billing"}) {
+		t.Fatalf("the stream knows %v, %v", s.Groups, err)
+	}
+	scale(t, c, 4)
+	settle(t, c, 4, a)
+
+	// What was deleted does not come back by what is left of it.
+	if _, err := c.DeleteGroup(t.Context(), "orders", "billing", protocol.Delete{Force: true, RequestedBy: "test", Reason: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second)
+	if s, err := c.Stream(t.Context(), "orders"); err != nil || len(s.Groups) > 0 {
+		t.Errorf("the stream knows %v, %v", s.Groups, err)
+	}
+}
+
 // Without a Redis of the shards nothing is known of them but what an operator says. Who
 // still reads one that was given up is named all the same.
 func TestAShardThatWasGivenUpIsStillRead(t *testing.T) { synctest.Test(t, givenUpRead) }

@@ -93,6 +93,8 @@ func (c *Coordinator) importStreams(ctx context.Context, known []string) error {
 	for _, key := range keys {
 		if _, there := slices.BinarySearch(known, key.Stream); !there {
 			orphans[key.Stream] = append(orphans[key.Stream], key.Group)
+		} else if err := c.regain(ctx, key); err != nil {
+			c.logTrouble(ctx, key.Stream, err)
 		}
 	}
 	for prefix, names := range orphans {
@@ -100,6 +102,28 @@ func (c *Coordinator) importStreams(ctx context.Context, known []string) error {
 			c.cfg.Logger.Warn("stream cannot be imported", "stream", prefix, "err", err)
 		}
 	}
+	return nil
+}
+
+// regain has a stream know a group that it does not know and whose record exists: the
+// stream's record has lost its last writes, and that of the group, which may lie elsewhere,
+// has not. Without it nobody would tell the group of shards that are added.
+func (c *Coordinator) regain(ctx context.Context, key port.GroupKey) error {
+	if c.knows(key) {
+		return nil
+	}
+	rec, err := c.loadGroup(ctx, key)
+	if err != nil || rec.Version.Revision == 0 {
+		return err
+	}
+	s, _, err := c.loadStream(ctx, key.Stream)
+	if _, there := s.Group(key.Group); err != nil || there || slices.Contains(s.Deleted, key.Group) {
+		return err
+	}
+	if _, err := c.changeStream(ctx, key.Stream, stream.EnsureGroup{Name: key.Group, Found: true}); err != nil && !errors.Is(err, protocol.ErrStreamNotFound) {
+		return fmt.Errorf("group %s is not known to its stream: %w", key, err)
+	}
+	c.cfg.Logger.WarnContext(ctx, "a group was found that its stream did not know: the write that created it was lost", "stream", key.Stream, "group", key.Group)
 	return nil
 }
 

@@ -88,6 +88,18 @@ func (c *Coordinator) HeartbeatLimit(prefix string) int {
 	return protocol.HeartbeatLimit(read)
 }
 
+// knows reports whether a stream was last seen to have a group.
+func (c *Coordinator) knows(key port.GroupKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, there := c.known[key.Stream]
+	if !there {
+		return false
+	}
+	_, there = k.state.Group(key.Group)
+	return there
+}
+
 // writes reports whether producers write to a shard of a stream that is known here.
 func (c *Coordinator) writes(prefix string, shard protocol.ShardIndex) bool {
 	k, there := c.known[prefix]

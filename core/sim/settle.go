@@ -72,6 +72,12 @@ func (c *coordinator) scan(life int) {
 			c.minds[i].happen(engine.Woke{})
 		}
 	}
+	for i, m := range c.minds {
+		s := &c.w.store.stream
+		if _, known := s.Group(m.group); c.w.store.groups[i].revision > 0 && s.Exists() && !known && !slices.Contains(s.Deleted, m.group) {
+			c.change(0, func(stream.State, error) {}, stream.EnsureGroup{Name: m.group, Found: true})
+		}
+	}
 	if doubts := c.doubts; len(doubts) > 0 {
 		c.doubts = nil
 		c.change(0, func(_ stream.State, err error) {

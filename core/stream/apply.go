@@ -48,6 +48,10 @@ type EnsureGroup struct {
 	// ByJoin is true when a member's join asks for it: then the stream must
 	// allow it, and a deleted group stays deleted.
 	ByJoin bool
+	// Found is true when its aggregate was found, and the stream does not know it: the
+	// write that created it is lost, with a server that the group does not lie on. A deleted
+	// group stays deleted.
+	Found bool
 	// New demands that the group does not exist yet.
 	New bool
 	// ShardCount, if not 0, must be the stream's.
@@ -288,6 +292,9 @@ func (s *State) ensureGroup(in Input, cmd EnsureGroup) ([]Event, bool, error) {
 		return nil, false, nil
 	}
 	deleted := slices.Index(s.Deleted, cmd.Name)
+	if cmd.Found && deleted >= 0 {
+		return nil, false, nil
+	}
 	if cmd.ByJoin {
 		switch {
 		case !s.AutoCreateGroups:

@@ -44,7 +44,7 @@ func (w *world) do(t *testing.T, c scenario.Cmd) string {
 	case "import-many":
 		return w.apply(t, Import{Prefix: name, ShardCount: 1, Groups: make([]string, c.Int(t, "n", 0))})
 	case "ensure":
-		return w.apply(t, EnsureGroup{Name: name, ByJoin: c.Has("by-join"), New: c.Has("new"), ShardCount: int(c.Int(t, "shards", 0))})
+		return w.apply(t, EnsureGroup{Name: name, ByJoin: c.Has("by-join"), Found: c.Has("found"), New: c.Has("new"), ShardCount: int(c.Int(t, "shards", 0))})
 	case "ensure-many":
 		for i := range c.Int(t, "n", 0) {
 			if out := w.apply(t, EnsureGroup{Name: fmt.Sprintf("g%02d", i)}); !strings.HasPrefix(out, "-") {
