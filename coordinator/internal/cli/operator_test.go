@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,9 +127,9 @@ func TestOperatorsFlags(t *testing.T) {
 // TestOperatorAsksTheNext: a coordinator that is away is passed over, and what may have
 // been carried out is not asked for twice.
 func TestOperatorAsksTheNext(t *testing.T) {
-	asked := 0
+	var asked atomic.Int32
 	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked++
+		asked.Add(1)
 		panic(http.ErrAbortHandler)
 	}))
 	defer breaks.Close()
@@ -137,8 +138,8 @@ func TestOperatorAsksTheNext(t *testing.T) {
 	}))
 	defer answers.Close()
 	run := func(args ...string) int { return start(t, nil, nil, args...).wait(t) }
-	if code := run("streams", "--coordinator", "http://127.0.0.1:1,"+breaks.URL+","+answers.URL); code != 0 || asked == 0 {
-		t.Errorf("a list: exit code %d, asked %d times", code, asked)
+	if code := run("streams", "--coordinator", "http://127.0.0.1:1,"+breaks.URL+","+answers.URL); code != 0 || asked.Load() == 0 {
+		t.Errorf("a list: exit code %d, asked %d times", code, asked.Load())
 	}
 	if code := run("repair", "--reason", "test", "--coordinator", "http://127.0.0.1:1,"+answers.URL); code != 0 {
 		t.Errorf("a change, where nobody listens first: exit code %d", code)
