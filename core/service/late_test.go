@@ -9,6 +9,7 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/memstore"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
+	"github.com/redis-stream-coordinator/rsc/core/service"
 	"github.com/redis-stream-coordinator/rsc/core/stream"
 )
 
@@ -31,6 +32,32 @@ func (s *shaky) blockAt(name string, n int) (reached <-chan struct{}, release fu
 	return at, sync.OnceFunc(func() { close(goOn) })
 }
 
+// createLate has a coordinator on a store stand still at the nth call of a name while it
+// creates the group billing of orders, whose stream the other one has made. goOn lets it, and
+// waits until it was answered.
+func createLate(t *testing.T, store *shaky, a, b *service.Coordinator, name string, n int) (goOn func()) {
+	t.Helper()
+	if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
+		t.Fatal(err)
+	}
+	reached, release := store.blockAt(name, n)
+	var call sync.WaitGroup
+	t.Cleanup(func() {
+		release()
+		call.Wait()
+	})
+	call.Go(func() {
+		if _, err := a.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
+			t.Logf("the late creator is told: %v", err)
+		}
+	})
+	<-reached
+	return func() {
+		release()
+		call.Wait()
+	}
+}
+
 // A coordinator creates the record of a group so late that the group has lived and been
 // deleted under its members meanwhile, and is being created again: the members may still
 // read, so what it has created grants nothing.
@@ -38,19 +65,7 @@ func TestALateCreatorGrantsNothing(t *testing.T) {
 	store := memstore.New()
 	slow, quick := &shaky{Store: store}, &shaky{Store: store}
 	a, b := still(t, slow), still(t, quick)
-	if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
-		t.Fatal(err)
-	}
-	var calls sync.WaitGroup
-	defer calls.Wait()
-	reached, release := slow.block()
-	defer release()
-	first := make(chan error, 1)
-	calls.Go(func() {
-		_, err := a.CreateGroup(t.Context(), "orders", "billing", byTest)
-		first <- err
-	})
-	<-reached
+	goOn := createLate(t, slow, a, b, "SaveGroup", 1)
 	if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
 		t.Fatal(err)
 	}
@@ -58,16 +73,15 @@ func TestALateCreatorGrantsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	reachedAgain, releaseAgain := quick.block()
+	var calls sync.WaitGroup
+	defer calls.Wait()
 	defer releaseAgain()
 	calls.Go(func() {
 		// Whether it is told that it was too late does not matter here.
 		_, _ = b.CreateGroup(t.Context(), "orders", "billing", byTest)
 	})
 	<-reachedAgain
-	release()
-	if err := <-first; err != nil {
-		t.Logf("the late creator is told: %v", err)
-	}
+	goOn()
 	rec, err := store.LoadGroup(t.Context(), port.GroupKey{Stream: "orders", Group: "billing"}, port.Version{})
 	if err != nil {
 		t.Fatal(err)
@@ -84,20 +98,8 @@ func TestALateCreatorLeavesAGroupThatStays(t *testing.T) {
 	store := memstore.New()
 	slow, quick := &shaky{Store: store}, &shaky{Store: store}
 	a, b := still(t, slow), still(t, quick)
-	if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
-		t.Fatal(err)
-	}
-	var calls sync.WaitGroup
-	defer calls.Wait()
 	// It has seen the group's record, and not yet that of the stream once more.
-	reached, release := slow.blockAt("LoadGroup", 2)
-	defer release()
-	first := make(chan error, 1)
-	calls.Go(func() {
-		_, err := a.CreateGroup(t.Context(), "orders", "billing", byTest)
-		first <- err
-	})
-	<-reached
+	goOn := createLate(t, slow, a, b, "LoadGroup", 2)
 	if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +125,7 @@ func TestALateCreatorLeavesAGroupThatStays(t *testing.T) {
 	if _, err := store.SaveStream(t.Context(), "orders", port.StreamSave{Expected: at.Version, Nonce: "deleting", Body: body}); err != nil {
 		t.Fatal(err)
 	}
-	release()
-	if err := <-first; err != nil {
-		t.Logf("the late creator is told: %v", err)
-	}
+	goOn()
 	settle(t, b, 2, m)
 	if s, err := b.Stream(t.Context(), "orders"); err != nil || len(s.Groups) != 1 {
 		t.Errorf("the stream is %+v, %v", s, err)
