@@ -36,13 +36,9 @@ func crowd(b *testing.B, shards, members int) (*bench, []*protocol.Heartbeat) {
 		requests[i], acks[i] = &q, group.Beat{Request: &q}
 	}
 	apply("acks", acks)
-	body, err := group.Encode(&s)
-	if err != nil {
-		b.Fatal(err)
-	}
 	e := newBench()
 	e.tell(0, Woke{})
-	e.tell(0, Loaded{Version: Version{Instance: "i", Revision: 1, Nonce: "n"}, Body: body})
+	e.loaded(b, s)
 	return e, requests
 }
 

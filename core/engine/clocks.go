@@ -142,7 +142,7 @@ func (c *clocks) verdicts(now time.Duration, v *group.View) (expired map[string]
 	expired = map[string]bool{}
 	for i := range v.State.Lives {
 		key := v.Key(i)
-		if l, there := c.leases[key]; there && l.known && now-l.since >= v.State.LongestLease() {
+		if l, there := c.leases[key]; there && l.known && !c.lost(l) && now-l.since >= v.State.LongestLease() {
 			expired[key] = true
 		}
 	}
@@ -175,6 +175,23 @@ func (c *clocks) promiseOver(now time.Duration, v *group.View) protocol.Epoch {
 		return s.TimingsEpoch
 	}
 	return 0
+}
+
+// lost reports whether the stamp of a lease is missing. No lease ends by that: there
+// may have been a stamp meanwhile that was lost as well, and nobody can tell two
+// losses apart.
+func (c *clocks) lost(l *lease) bool { return l.stamp == "" && c.rules.On(rules.LossIsMarked) }
+
+// unmarked names the lives of v whose stamp is missing.
+func (c *clocks) unmarked(v *group.View) []string {
+	var out []string
+	for i := range v.State.Lives {
+		key := v.Key(i)
+		if l, there := c.leases[key]; there && l.known && c.lost(l) {
+			out = append(out, key)
+		}
+	}
+	return out
 }
 
 // relied names the stamps that an expiry rests on.

@@ -65,7 +65,7 @@ func TestStampTime(t *testing.T) {
 	if at, ok := StampTime(newStamp("id", now)); !ok || !at.Equal(now) {
 		t.Errorf("StampTime = %v, %v", at, ok)
 	}
-	for _, odd := range []string{"", "id", "id.x", "id."} {
+	for _, odd := range []string{"", "id", "id.x", "id.", newMark("id")} {
 		if _, ok := StampTime(odd); ok {
 			t.Errorf("StampTime(%q) gives a time", odd)
 		}

@@ -395,15 +395,13 @@ func (e *Engine) unchanged(in Input, resp group.Response, events []group.Event) 
 	if len(events) > 0 {
 		e.do(Publish{events})
 	}
-	if len(e.batch) == 0 {
-		e.endCycle()
-		return
-	}
 	renews := slices.ContainsFunc(resp.Answers, func(a group.Answer) bool { return a.Life != "" })
 	switch {
-	case renews:
+	case renews || len(e.unmarked(e.view)) > 0:
 		// The renewal confirms the state that the refusals are made from, too.
 		e.renew(in, resp.Answers)
+	case len(e.batch) == 0:
+		e.endCycle()
 	case e.fresh:
 		e.answerAll(e.batch, resp.Answers)
 		e.endCycle()
@@ -415,7 +413,7 @@ func (e *Engine) unchanged(in Input, resp group.Response, events []group.Event) 
 }
 
 func (e *Engine) renew(in Input, answers []group.Answer) {
-	p := e.proofs(in, e.batch, answers)
+	p := e.proofs(in, e.view, e.batch, answers)
 	e.phase = renewing
 	e.renewing = &pendingRenew{proofs: p, answers: answers, asked: e.batch}
 	expected := e.known
@@ -437,7 +435,7 @@ func (e *Engine) save(in Input, next group.State, resp group.Response, events []
 		e.unwritable(in, err)
 		return
 	}
-	p := e.proofs(in, e.batch, resp.Answers)
+	p := e.proofs(in, v, e.batch, resp.Answers)
 	e.saving = &pendingSave{
 		save: Save{
 			Expected: e.known, Relied: e.clocks.relied(resp.Relied), Nonce: in.ID, Body: body, UpdatedAt: in.Now,
@@ -483,8 +481,9 @@ type proofs struct {
 	reports []Report
 }
 
-// proofs makes the stamps and reports of the requests that renew a lease.
-func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) proofs {
+// proofs makes the stamps and reports of the requests that renew a lease, and marks
+// in place of stamps that lives of v have lost.
+func (e *Engine) proofs(in Input, v *group.View, asked []waiting, answers []group.Answer) proofs {
 	p := proofs{stamps: make([]Stamp, 0, len(answers)), of: make([]*reported, 0, len(answers))}
 	stamp := newStamp(in.ID, in.Now)
 	e.cycle++
@@ -503,7 +502,23 @@ func (e *Engine) proofs(in Input, asked []waiting, answers []group.Answer) proof
 			p.reports = append(p.reports, Report{Life: a.Life, Body: body})
 		}
 	}
+	for _, life := range e.unmarked(v) {
+		if r := e.reported(life); r.cycle != e.cycle {
+			r.cycle = e.cycle
+			p.stamps = append(p.stamps, Stamp{Life: life, Value: newMark(in.ID)})
+			p.of = append(p.of, r)
+		}
+	}
 	return p
+}
+
+// unmarked names the lives of v whose stamp was found missing. Only a tick has just
+// looked, and heartbeats need not.
+func (e *Engine) unmarked(v *group.View) []string {
+	if !e.ticking {
+		return nil
+	}
+	return e.clocks.unmarked(v)
 }
 
 // renewedLeases notes stamps that were written beside the cached state.

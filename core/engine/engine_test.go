@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -42,13 +43,23 @@ func (b *bench) tell(at time.Duration, what Happening) {
 	}
 }
 
-func (b *bench) loaded(t *testing.T, s group.State) {
-	t.Helper()
+// loaded has the engine find s, with a stamp for each life.
+func (b *bench) loaded(tb testing.TB, s group.State) {
+	tb.Helper()
+	stamps := map[string]string{}
+	for i := range s.Lives {
+		stamps[s.Lives[i].Key()] = "stamp"
+	}
+	b.found(tb, 0, s, stamps)
+}
+
+func (b *bench) found(tb testing.TB, at time.Duration, s group.State, stamps map[string]string) {
+	tb.Helper()
 	body, err := group.Encode(&s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.tell(0, Loaded{Version: Version{Instance: "i", Revision: 1, Nonce: "n"}, Body: body})
+	b.tell(at, Loaded{Version: Version{Instance: "i", Revision: 1, Nonce: "n"}, Body: body, Stamps: stamps})
 }
 
 func heartbeat(member, incarnation string, epoch protocol.Epoch) *protocol.Heartbeat {
@@ -124,6 +135,64 @@ func TestAContradictionIsNotSaved(t *testing.T) {
 	}
 	if len(b.errs) != 1 || len(b.answers) != 2 || b.answers[1].Status != protocol.StatusRetry || b.answers[2].Status != protocol.StatusRetry {
 		t.Errorf("errors %v, answers %v", b.errs, b.answers)
+	}
+}
+
+// Lives whose stamp is missing are marked at the next tick, in the write that is due
+// then: beside a save, beside the renewal of others, or in a renewal of its own. A
+// life that is heard in the same cycle needs no mark.
+func TestLossesAreMarkedWithWhatIsDue(t *testing.T) {
+	s := emptyGroup()
+	for _, name := range []string{"a", "b"} {
+		next, _, _, err := group.Apply(s, group.Input{Now: epochTime, ID: name}, group.Beat{Request: heartbeat(name, name+"1", 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+	}
+	claim := heartbeat("a", "a1", s.Lives[0].Epoch)
+	claim.OwnedShards = protocol.Shards{0, 1}
+	for _, c := range []struct {
+		name string
+		q    *protocol.Heartbeat
+		want map[string]bool // whether a mark is written, by life
+		save bool
+	}{
+		{"nothing else", nil, map[string]bool{"a/a1": true, "b/b1": true}, false},
+		{"a refusal", heartbeat("c", "c1", 5), map[string]bool{"a/a1": true, "b/b1": true}, false},
+		{"a join", heartbeat("c", "c1", 0), map[string]bool{"a/a1": true, "b/b1": true, "c/c1": false}, true},
+		{"a change of a's", claim, map[string]bool{"a/a1": false, "b/b1": true}, true},
+		{"a's leave", &protocol.Heartbeat{ProtocolVersion: 1, RequestID: "q", MemberID: "a", Incarnation: "a1", MemberEpoch: protocol.EpochLeave}, map[string]bool{"b/b1": true}, true},
+	} {
+		b := newBench()
+		b.tell(0, Woke{})
+		if b.loaded(t, s); !b.Quiet() {
+			t.Errorf("%s: something is open with all stamps there", c.name)
+		}
+		var what Happening = Woke{}
+		if c.q != nil {
+			what = Arrived{ID: 1, Request: c.q}
+		}
+		b.tell(2*time.Second, what)
+		b.found(t, 2*time.Second, s, nil)
+		var stamps []Stamp
+		switch e := b.open.(type) {
+		case Renew:
+			stamps = e.Stamps
+		case Save:
+			stamps = e.Stamps
+			if !c.save {
+				t.Errorf("%s: is saved", c.name)
+			}
+		}
+		got := map[string]bool{}
+		for _, x := range stamps {
+			_, heard := StampTime(x.Value)
+			got[x.Life] = !heard
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: marks %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 

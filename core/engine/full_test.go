@@ -43,6 +43,8 @@ func unacknowledged(t *testing.T, full bool) (body []byte, epoch protocol.Epoch)
 	return body, r.Answers[0].MemberEpoch
 }
 
+var stampOfA = map[string]string{group.LifeKey("a", "a1"): "stamp"}
+
 // A group whose record has no room for another member goes on with those that it
 // has, also when one that would join asks in the same moment.
 func TestAFullRecordRefusesTheJoinAlone(t *testing.T) {
@@ -74,7 +76,7 @@ func TestAFullRecordRefusesTheJoinAlone(t *testing.T) {
 		for i, c := range []byte("xyz") {
 			step(Arrived{ID: uint64(2 + i), Request: &protocol.Heartbeat{ProtocolVersion: 1, MemberID: name(c), MemberName: name(c), Incarnation: name(c)}})
 		}
-		open := note(step(Loaded{Version: Version{Instance: "i", Revision: 1, Nonce: "n"}, Body: body}))
+		open := note(step(Loaded{Version: Version{Instance: "i", Revision: 1, Nonce: "n"}, Body: body, Stamps: stampOfA}))
 		for range 3 {
 			save, saves := open.(Save)
 			if !saves {
@@ -110,7 +112,7 @@ func TestAFullRecordThatMustChangeIsComplainedOf(t *testing.T) {
 		ProtocolVersion: 1, MemberID: "a", Incarnation: "a1", MemberName: strings.Repeat("z", 10*protocol.MaxNameBytes), MemberEpoch: epoch,
 	}})
 	complained, retried := false, false
-	for _, x := range e.Step(in, Loaded{Version: Version{Instance: "i", Revision: 1, Nonce: "n"}, Body: body}) {
+	for _, x := range e.Step(in, Loaded{Version: Version{Instance: "i", Revision: 1, Nonce: "n"}, Body: body, Stamps: stampOfA}) {
 		switch x := x.(type) {
 		case Complain:
 			complained = errors.Is(x.Err, protocol.ErrTooLarge)

@@ -113,6 +113,10 @@ func newStamp(id string, now time.Time) string {
 	return id + "." + strconv.FormatInt(now.UnixMilli(), 10)
 }
 
+// newMark makes what stands in place of a stamp that was lost: as unique, but it
+// tells of no heartbeat.
+func newMark(id string) string { return id + ".lost" }
+
 // StampTime reads the time of a stamp, for display only.
 func StampTime(stamp string) (time.Time, bool) {
 	_, ms, found := strings.Cut(stamp, ".")

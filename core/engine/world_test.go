@@ -511,6 +511,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		rules.ExpiryIsConditional:    "expiry_is_conditional",
 		rules.RenewalIsConditional:   "renewal_is_conditional",
 		rules.AnyChangeRenews:        "any_change_renews",
+		rules.LossIsMarked:           "loss_is_marked",
 		rules.ClockStartsWithProcess: "clock_starts_with_process",
 		rules.GapRestartsClocks:      "gap_restarts_clocks",
 		rules.RequestsAge:            "requests_age",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/internal/rules"
 )
@@ -36,6 +37,10 @@ type mutant struct {
 
 // drifting lets clocks run apart by more than the margin allows for.
 func drifting(s *Shape) { s.Drift = 0.06 }
+
+// forgetful loses stamps so often, and looks so seldom, that renewals are lost before
+// everybody has seen them.
+func forgetful(s *Shape) { s.LoseStamps, s.Tick = 0.3, 2*time.Second }
 
 // resharding are the shapes in which the shard count changes.
 var resharding = []string{"reshard", "reshardslow", "regroup"}
@@ -66,6 +71,7 @@ var allMutants = []mutant{
 	{name: "expiry is unconditional", rule: rules.ExpiryIsConditional, section: "4.5", shapes: []string{"multi", "legacy", "wait", "healthy"}},
 	{name: "renewal is unconditional", rule: rules.RenewalIsConditional, section: "4.5", shapes: []string{"multi", "legacy", "healthy"}},
 	{name: "only a greater stamp renews", rule: rules.AnyChangeRenews, section: "4.5", shapes: []string{"multi", "liveloss", "failover"}},
+	{name: "a missing stamp ends a lease", rule: rules.LossIsMarked, section: "4.5", shapes: []string{"liveloss"}, change: forgetful},
 	{name: "a fresh coordinator trusts old stamps", rule: rules.ClockStartsWithProcess, section: "4.5", shapes: []string{"multi"}},
 	{name: "a gap in the polling is ignored", rule: rules.GapRestartsClocks, section: "4.5", shapes: []string{"liveloss", "multi"}, script: "engine: gap_restarts_clocks"},
 	{name: "old requests are applied", rule: rules.RequestsAge, section: "4.5", shapes: []string{"multi", "twins", "wait"}, script: "engine: requests_age"},

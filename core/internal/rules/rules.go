@@ -44,7 +44,8 @@ const (
 	// 4.5: the coordinator's side.
 	ExpiryIsConditional    // expiry names the stamps that it relied on
 	RenewalIsConditional   // a renewal compares the revision
-	AnyChangeRenews        // a stamp that differs restarts the clock, also one that is missing
+	AnyChangeRenews        // a stamp that differs restarts the clock
+	LossIsMarked           // a stamp that is missing ends no lease: a mark in its place does, a lease later
 	ClockStartsWithProcess // a coordinator that has just started counts from then
 	GapRestartsClocks      // after a gap in its polling a coordinator counts anew
 	ShorterLeaseWaits      // a shorter lease counts after the longest one promised before
