@@ -326,6 +326,16 @@ func TestCallbacksComeInOrder(t *testing.T) {
 	}
 }
 
+// behind sends a message that is kept from the server until release is called: what is
+// sent meanwhile stands behind it, and goes in full pipelines however slow the test is.
+func behind(t *testing.T, p *producer.Producer, proxy *redistest.Proxy, m producer.Message) (future []*producer.Future, release func()) {
+	t.Helper()
+	release = proxy.Hold("NOMKSTREAM")
+	future = send(t, p, m)
+	eventually(t, "the first request", func() bool { return proxy.Held() == 1 })
+	return future, release
+}
+
 // What stands behind a message of unknown outcome is not sent; other keys go on.
 func TestSendAfterALostReply(t *testing.T) {
 	server := redistest.Start(t)
@@ -333,14 +343,14 @@ func TestSendAfterALostReply(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	p := open(t, newCoordinator(1), proxy.Addr, func(cfg *producer.Config) {
 		cfg.RetryFor, cfg.PipelineMessages = time.Minute, 4
-		cfg.Linger = time.Second // pipelines of four
 	})
-	// By itself: nothing is on its way any more when the others are sent.
-	if _, err := p.Publish(t.Context(), message("k", "first")); err != nil {
-		t.Fatal(err)
-	}
-	proxy.LoseReply("NOMKSTREAM", 4)
+	first, release := behind(t, p, proxy, message("k", "first"))
 	futures := send(t, p, append(numbered(8, 2), message("k2", "8"))...)
+	proxy.LoseReply("NOMKSTREAM", 4)
+	release()
+	if got := firstOf(outcomes(t, first)); got != "ok" {
+		t.Fatal(got)
+	}
 	// Of the first four, two are confirmed. k0 and k1 are in doubt from then on.
 	want := "ok ok OUTCOME_UNKNOWN OUTCOME_UNKNOWN EARLIER_FAILED EARLIER_FAILED EARLIER_FAILED EARLIER_FAILED ok"
 	got, results := outcomes(t, futures)
@@ -648,11 +658,16 @@ func TestSendWithRetryUncertain(t *testing.T) {
 	provision(t, server.Client, 1)
 	proxy := redistest.NewProxy(t, server.Addr)
 	p := open(t, newCoordinator(1), proxy.Addr, func(cfg *producer.Config) {
-		cfg.RetryUncertain, cfg.RetryFor, cfg.PipelineMessages, cfg.Linger = true, time.Minute, 3, 200*time.Millisecond
+		cfg.RetryUncertain, cfg.RetryFor, cfg.PipelineMessages = true, time.Minute, 3
 	})
-	eventually(t, "the routing", func() bool { _, ok := p.Routing(); return ok })
+	first, release := behind(t, p, proxy, message("k", "first"))
+	futures := send(t, p, numbered(5, 1)...)
 	proxy.LoseReply("NOMKSTREAM", 2)
-	got, results := outcomes(t, send(t, p, numbered(5, 1)...))
+	release()
+	if got := firstOf(outcomes(t, first)); got != "ok" {
+		t.Fatal(got)
+	}
+	got, results := outcomes(t, futures)
 	if got != "ok ok ok ok ok" {
 		t.Fatal(got)
 	}
@@ -661,7 +676,7 @@ func TestSendWithRetryUncertain(t *testing.T) {
 			t.Errorf("message %d: repeated is %t", i, r.Receipt.Repeated)
 		}
 	}
-	if got, want := payloads(t, server.Client, 0), []string{"0", "1", "2", "1", "2", "3", "4"}; !reflect.DeepEqual(got, want) {
+	if got, want := payloads(t, server.Client, 0), []string{"first", "0", "1", "2", "1", "2", "3", "4"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("stored %v, want %v", got, want)
 	}
 }

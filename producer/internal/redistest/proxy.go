@@ -29,6 +29,11 @@ type Proxy struct {
 	pass  int
 	// Hits counts the traps that went off.
 	hits int
+	// gate is there while requests that contain match of Hold wait for it to close;
+	// held is how many do.
+	gate  chan struct{}
+	holds []byte
+	held  int
 }
 
 // NewProxy starts a proxy to the server at target; it ends with the test.
@@ -58,6 +63,43 @@ func (p *Proxy) LoseEvery(match string, n, pass int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.armed, p.match, p.pass, p.every = true, []byte(match), pass, n
+}
+
+// Hold keeps requests that contain match from the server until release is called,
+// or the test ends.
+func (p *Proxy) Hold(match string) (release func()) {
+	gate := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gate, p.holds, p.held = gate, []byte(match), 0
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.gate == gate {
+			p.gate = nil
+			close(gate)
+		}
+	})
+}
+
+// Held returns how many requests are kept from the server.
+func (p *Proxy) Held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
+
+// wait lets a request wait where it is to be held.
+func (p *Proxy) wait(request []byte) {
+	p.mu.Lock()
+	gate := p.gate
+	if gate == nil || !bytes.Contains(request, p.holds) {
+		p.mu.Unlock()
+		return
+	}
+	p.held++
+	p.mu.Unlock()
+	<-gate
 }
 
 // Relent disarms the trap.
@@ -136,6 +178,10 @@ func (p *Proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
 	p.closed = true
+	if p.gate != nil {
+		close(p.gate)
+		p.gate = nil
+	}
 	for c := range p.conns {
 		_ = c.Close()
 	}
@@ -164,6 +210,7 @@ func (l *link) requests() {
 			l.pass = pass
 			l.mu.Unlock()
 		}
+		l.proxy.wait(buf[:n])
 		if _, err := l.server.Write(buf[:n]); err != nil {
 			return
 		}
