@@ -11,7 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const slotCount = 16384
+const (
+	slotCount = 16384
+	// nodeTimeout is how many milliseconds a node may stand still before the others think
+	// that it is away; no test has one that is.
+	nodeTimeout = "60000"
+)
 
 // StartCluster runs a Redis Cluster of so many masters, which share the slots
 // evenly, and waits until all of them know it. It returns their addresses.
@@ -22,10 +27,9 @@ func StartCluster(t testing.TB, masters int) []string {
 	clients := make([]*redis.Client, masters)
 	buses := make([]int, masters)
 	for i := range masters {
-		buses[i] = freePort(t)
-		s := Start(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", fmt.Sprint(buses[i]), "--cluster-node-timeout", "2000")
-		addrs[i], clients[i] = s.Addr, redis.NewClient(&redis.Options{Addr: s.Addr})
-		t.Cleanup(func() { _ = clients[i].Close() })
+		buses[i] = reservePort(t)
+		s := Start(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", fmt.Sprint(buses[i]), "--cluster-node-timeout", nodeTimeout)
+		addrs[i], clients[i] = s.Addr, s.Client()
 		must(t, clients[i].ClusterAddSlotsRange(ctx, i*slotCount/masters, (i+1)*slotCount/masters-1).Err())
 		must(t, clients[i].Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 	}

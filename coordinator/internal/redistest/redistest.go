@@ -12,10 +12,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// readyTimeout bounds how long a server takes to start.
-const readyTimeout = 20 * time.Second
+// readyTimeout bounds how long a server takes to start, replyTimeout how long it may take
+// for a command of a test; both only end what does not work at all.
+const (
+	readyTimeout = time.Minute
+	replyTimeout = time.Minute
+)
 
 // Server is a redis-server of a test.
 type Server struct {
@@ -43,7 +49,7 @@ func New(t testing.TB, args ...string) *Server {
 		}
 		t.Skip("SKIPPED: redis-server is not in PATH, so NOTHING HERE WAS TESTED on a real Redis")
 	}
-	port := freePort(t)
+	port := reservePort(t)
 	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), t: t}
 	s.URL = "redis://" + s.Addr
 	s.args = append([]string{
@@ -85,13 +91,13 @@ func (s *Server) Start() {
 // answers reports whether the server takes commands; a server that wants a
 // password does.
 func (s *Server) answers() bool {
-	dialer := net.Dialer{Timeout: time.Second}
+	dialer := net.Dialer{Timeout: replyTimeout}
 	conn, err := dialer.DialContext(context.Background(), "tcp", s.Addr)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return false
 	}
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
@@ -112,17 +118,25 @@ func (s *Server) Stop() {
 	s.cmd = nil
 }
 
-// freePort returns a port that nothing listened on a moment ago.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+// Client returns a client that looks into the server, until the test ends.
+func (s *Server) Client() *redis.Client {
+	s.t.Helper()
+	opts, err := redis.ParseURL(s.URL)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatalf("no TCP address: %v", l.Addr())
-	}
-	return addr.Port
+	// A server that stands still for a while is waited for: a command that is sent again
+	// is carried out twice.
+	opts.ReadTimeout, opts.WriteTimeout, opts.MaxRetries = replyTimeout, replyTimeout, -1
+	c := redis.NewClient(opts)
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ClusterClient is Client for a Cluster.
+func ClusterClient(t testing.TB, addrs []string) *redis.ClusterClient {
+	t.Helper()
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout, MaxRetries: -1})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

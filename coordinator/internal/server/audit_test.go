@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/redis-stream-coordinator/rsc/coordinator/internal/redistest"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
@@ -27,12 +25,7 @@ func TestAuditGoesToRedis(t *testing.T) {
 		r.mustCall(t, "POST", "/coord/v1/streams/orders", create, 409)
 	}
 	r.mustCall(t, "POST", "/coord/v1/streams/orders/groups/billing", `{"requestedBy":"test","reason":"why"}`, 201)
-	opts, err := goredis.ParseURL(redis.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := goredis.NewClient(opts)
-	defer func() { _ = client.Close() }()
+	client := redis.Client()
 	list := func(key string, want int) []string {
 		t.Helper()
 		entries, err := client.LRange(t.Context(), "redis-stream:coord:"+key, 0, -1).Result()
