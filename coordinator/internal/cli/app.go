@@ -58,7 +58,7 @@ func Main(version string) int {
 // wrong.
 func (a App) Run(ctx context.Context, args []string) int {
 	root := newRoot(a)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil stands for those of the process
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)

@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds the waits of these tests; nothing waits that long.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // buffer is written by a command while a test reads it.
 type buffer struct {

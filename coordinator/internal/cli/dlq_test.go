@@ -20,8 +20,7 @@ func newClusterWorld(t *testing.T) *world {
 	addrs := redistest.StartCluster(t, 3)
 	w := startWorld(t, "redis://"+strings.Join(addrs, ","),
 		"--set", "coordinator.store.type=memory", "--set", "coordinator.redis.addresses="+strings.Join(addrs, ","))
-	w.client = goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addrs})
-	t.Cleanup(func() { _ = w.client.Close() })
+	w.client = redistest.ClusterClient(t, addrs)
 	return w
 }
 
@@ -40,6 +39,16 @@ func (w *world) bury(t *testing.T, shard int, record string, fields ...string) (
 		t.Fatal(err)
 	}
 	return id
+}
+
+// letters counts the dead letters.
+func (w *world) letters(t *testing.T) int64 {
+	t.Helper()
+	n, err := w.client.XLen(t.Context(), "orders:dlq").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // records are all records of the stream's shards.
@@ -66,7 +75,7 @@ func TestPoisonToDeadLetterAndBack(t *testing.T) {
 			}
 			c := w.consume(t, "--dlq", "--max-deliveries", "2", "--concurrency", "4", "--exec", `read -r line; case $line in *poison*) exit 3;; esac`)
 			eventually(t, "the poison is moved and the rest is done", func() bool {
-				return w.client.XLen(t.Context(), "orders:dlq").Val() == 1 && w.pending(t) == 0
+				return w.letters(t) == 1 && w.pending(t) == 0
 			})
 			c.stop()
 			if code := c.wait(t); code != 0 || !strings.Contains(c.err.String(), "records=40\n") {
@@ -84,7 +93,7 @@ func TestPoisonToDeadLetterAndBack(t *testing.T) {
 			if code := replay.wait(t); code != 0 || !strings.Contains(replay.err.String(), "replay: read=1 replayed=1 twice=0 uncertain=0 failed=0 kept=0\n") {
 				t.Fatalf("exit code %d:\n%s", code, replay.err.String())
 			}
-			if n := w.client.XLen(t.Context(), "orders:dlq").Val(); n != 0 {
+			if n := w.letters(t); n != 0 {
 				t.Errorf("%d dead letters are left", n)
 			}
 			if after := len(w.records(t)); after != before+1 {
@@ -114,7 +123,11 @@ func (w *world) pending(t *testing.T) int64 {
 		if err != nil || len(groups) != 1 {
 			t.Fatalf("%s: %v, %v", key, groups, err)
 		}
-		n += groups[0].Pending + int64(len(w.client.XRange(t.Context(), key, "("+groups[0].LastDeliveredID, "+").Val()))
+		unread, err := w.client.XRange(t.Context(), key, "("+groups[0].LastDeliveredID, "+").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += groups[0].Pending + int64(len(unread))
 	}
 	return n
 }
@@ -221,7 +234,7 @@ func TestReplayAtTheSameTime(t *testing.T) {
 			if len(seen) != letters {
 				t.Errorf("%d of %d records were published", len(seen), letters)
 			}
-			if n := w.client.XLen(t.Context(), "orders:dlq").Val(); n != 0 {
+			if n := w.letters(t); n != 0 {
 				t.Errorf("%d dead letters are left", n)
 			}
 		})
@@ -230,9 +243,7 @@ func TestReplayAtTheSameTime(t *testing.T) {
 
 func TestDLQSaysWhatItNeeds(t *testing.T) {
 	server := redistest.Start(t)
-	client := goredis.NewClient(&goredis.Options{Addr: server.Addr})
-	t.Cleanup(func() { _ = client.Close() })
-	if err := client.Set(t.Context(), "taken:dlq", "x", 0).Err(); err != nil {
+	if err := server.Client().Set(t.Context(), "taken:dlq", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	environ := []string{"REDIS_URL=" + server.URL, "PATH=" + os.Getenv("PATH")}

@@ -30,21 +30,21 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	redis := redistest.Start(t)
 	w := startWorld(t, redis.URL, "--redis", redis.URL)
-	w.client = goredis.NewClient(&goredis.Options{Addr: redis.Addr})
-	t.Cleanup(func() { _ = w.client.Close() })
+	w.client = redis.Client()
 	return w
 }
 
 // startWorld starts the coordinator; url is what the tools are told, args what it
-// is told itself.
+// is told itself. Its leases are longer than a machine stands still: a record that is
+// printed twice is a fault, but for the end of a lease.
 func startWorld(t *testing.T, url string, args ...string) *world {
 	t.Helper()
 	w := &world{}
 	w.server = start(t, []string{
 		"COORDINATOR_STREAMS_DECLARED_0_PREFIX=orders", "COORDINATOR_STREAMS_DECLARED_0_SHARDS=4", "COORDINATOR_STREAMS_DECLARED_0_GROUPS=billing",
 		"REDIS_STREAM_COORDINATOR_ADMIN_PASSWORD=s3cret",
-	}, nil, append([]string{"server", "--address", "127.0.0.1:0", "--set", "coordinator.heartbeat-interval=300ms", "--set", "coordinator.member-lease-ttl=3s",
-		"--set", "coordinator.rebalance-timeout=5s", "--set", "coordinator.loop.tick-interval=100ms"}, args...)...)
+	}, nil, append([]string{"server", "--address", "127.0.0.1:0", "--set", "coordinator.heartbeat-interval=300ms", "--set", "coordinator.member-lease-ttl=15s",
+		"--set", "coordinator.rebalance-timeout=30s", "--set", "coordinator.loop.tick-interval=100ms"}, args...)...)
 	var listening []string
 	eventually(t, "the server listens", func() bool {
 		listening = listens.FindStringSubmatch(w.server.err.String())
@@ -177,7 +177,10 @@ func TestProduceLines(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	c := w.consume(t)
-	eventually(t, "all is printed", func() bool { return strings.Count(c.out.String(), "\n") == 200 })
+	eventually(t, "all is printed", func() bool { return strings.Count(c.out.String(), "\n") >= 200 })
+	if n := strings.Count(c.out.String(), "\n"); n != 200 {
+		t.Errorf("%d lines are printed", n)
+	}
 	shards := map[int]bool{}
 	for text := range strings.Lines(c.out.String()) {
 		var r record
@@ -211,7 +214,7 @@ if [ ! -e "%[1]s/$RSC_ID" ]; then : > "%[1]s/$RSC_ID"; [ "${RSC_ID%%-0}" = "$RSC
 		}
 		return string(text)
 	}
-	eventually(t, "all is done", func() bool { return strings.Count(read("done"), "\n") == 20 })
+	eventually(t, "all is done", func() bool { return strings.Count(read("done"), "\n") >= 20 })
 	c.stop()
 	if code := c.wait(t); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, c.err.String())
@@ -230,12 +233,12 @@ if [ ! -e "%[1]s/$RSC_ID" ]; then : > "%[1]s/$RSC_ID"; [ "${RSC_ID%%-0}" = "$RSC
 
 func TestProduceToNothing(t *testing.T) {
 	w := newWorld(t)
-	c := start(t, w.environ, strings.NewReader("a\nb\n"), "produce", "--stream", "none", "--timeout", "2s")
+	c := start(t, w.environ, strings.NewReader("a\nb\n"), "produce", "--stream", "none", "--timeout", "1m")
 	if code := c.wait(t); code != 1 || !strings.Contains(c.err.String(), "STREAM_NOT_FOUND") || !strings.Contains(c.err.String(), "stored=0") {
 		t.Errorf("exit code %d:\n%s", code, c.err.String())
 	}
 	environ := append([]string{"RSC_PASSWORD=canary"}, w.environ...)
-	c = start(t, environ, strings.NewReader("a\n"), "produce", "--stream", "orders", "--timeout", "2s")
+	c = start(t, environ, strings.NewReader("a\n"), "produce", "--stream", "orders", "--timeout", "1m")
 	if code := c.wait(t); code != 1 || !strings.Contains(c.err.String(), "UNAUTHORIZED") || strings.Contains(c.err.String(), "canary") {
 		t.Errorf("exit code %d:\n%s", code, c.err.String())
 	}
