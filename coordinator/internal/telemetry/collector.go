@@ -40,12 +40,17 @@ type World struct {
 // Watch has scrapes look at a world from now on.
 func (t *Telemetry) Watch(w World) { t.scrape.world.Store(&w) }
 
-// The limits of a scrape. Prometheus gives up after ten seconds unless it is told
+// limits bound a scrape. Prometheus gives up after ten seconds unless it is told
 // otherwise; what could not be read by then is missing.
-const (
-	lookTimeout = time.Second
-	readTimeout = 3 * time.Second
-)
+type limits struct {
+	// look bounds the look at the coordinator, read that at the store and Redis.
+	look, read time.Duration
+	// reuse is how long a reading is used again, so that several scrapers cost as much
+	// as one.
+	reuse time.Duration
+}
+
+var usualLimits = limits{look: time.Second, read: 3 * time.Second, reuse: 2 * time.Second}
 
 var (
 	up            = gauge("up", "1 while the coordinator can work.")
@@ -85,12 +90,13 @@ type collector struct {
 	t        *Telemetry
 	base     labels
 	version  string
+	limits   limits
 	world    atomic.Pointer[World]
 	readings readings
 }
 
 func newCollector(t *Telemetry, o Options) *collector {
-	return &collector{t: t, base: labels(nil).with("coordinator", o.ID), version: o.Version}
+	return &collector{t: t, base: labels(nil).with("coordinator", o.ID), version: o.Version, limits: usualLimits}
 }
 
 // Describe implements prometheus.Collector: with nothing, because which series there
@@ -113,10 +119,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 // all makes the series of what the coordinator knows.
 func (c *collector) all(ctx context.Context, s *sink, w *World) {
 	c.coordinator(ctx, s, w)
-	asking, done := context.WithTimeout(ctx, lookTimeout)
+	asking, done := context.WithTimeout(ctx, c.limits.look)
 	looks := w.Coordinator.Look(asking)
 	done()
-	r := c.readings.get(ctx, c.t, w, looks)
+	r := c.readings.get(ctx, c.t, c.limits, w, looks)
 	for i := range looks {
 		c.group(s, w, &looks[i], r)
 	}

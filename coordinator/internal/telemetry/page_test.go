@@ -78,6 +78,7 @@ func busyWorld(t *testing.T) *world {
 		}
 		return true
 	})
+	w.roundDone(t)
 	w.Served(httpapi.Served{Method: "GET", Route: "/coord/v1/streams", Status: 403, Code: "FORBIDDEN", Took: time.Millisecond})
 	w.process.conflict("heartbeat", 1)
 	w.Telemetry.streams.happened("orders", []stream.Event{stream.Resharding{Prefix: "orders", State: protocol.MigrationPreparing}})

@@ -15,9 +15,6 @@ import (
 
 // The bounds of what is read for scrapes.
 const (
-	// readingTTL is how long a reading is used again, so that several scrapers cost as
-	// much as one.
-	readingTTL = 2 * time.Second
 	// readers read at once; keysPerRead bounds the shards of one read.
 	readers     = 8
 	keysPerRead = 500
@@ -75,14 +72,14 @@ func (g *groupReading) shard(i int) *port.ShardState {
 	return &g.states[i]
 }
 
-// get returns a reading that is at most readingTTL old.
-func (r *readings) get(ctx context.Context, t *Telemetry, w *World, looks []service.GroupLook) *reading {
+// get returns a reading that is used again no longer than the limits say.
+func (r *readings) get(ctx context.Context, t *Telemetry, within limits, w *World, looks []service.GroupLook) *reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last != nil && t.now()-r.at < readingTTL {
+	if r.last != nil && t.now()-r.at < within.reuse {
 		return r.last
 	}
-	ctx, done := context.WithTimeout(ctx, readTimeout)
+	ctx, done := context.WithTimeout(ctx, within.read)
 	defer done()
 	r.last = read(ctx, t, w, looks)
 	r.at = t.now()
