@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 func TestEveryKindStartsAndComesBackWithOrWithoutWhatItHeld(t *testing.T) {
 	Slow(t)
@@ -150,28 +150,43 @@ func TestAProxyDelaysFreezesAndCuts(t *testing.T) {
 	ctx := t.Context()
 	s := Redis7.Start(t, Options{Proxied: true})
 	p := s.Proxies[0]
-	client := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ReadTimeout: 100 * time.Millisecond})
-	defer func() { _ = client.Close() }()
+	open := func(timeout time.Duration) *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ReadTimeout: timeout})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	client, hasty := open(patience), open(100*time.Millisecond)
 	must(t, client.Ping(ctx).Err())
 	set := func(key string) error { return client.Set(ctx, key, 1, 0).Err() }
+	// What a connection begins with must be through before its command can be held.
+	freeze := func(d Direction) {
+		t.Helper()
+		Eventually(t, patience, "the hasty one is connected", func() bool { return hasty.Ping(ctx).Err() == nil })
+		p.Freeze(d)
+	}
+	unanswered := func(key string) bool { return hasty.Set(ctx, key, 1, 0).Err() != nil }
 	exists := func(key string) int64 { return s.Client.Exists(ctx, key).Val() }
 
-	p.Freeze(Requests)
-	if set("request held") == nil || exists("request held") != 0 {
+	freeze(Requests)
+	if !unanswered("request held") || exists("request held") != 0 {
 		t.Error("a request came through a frozen proxy")
 	}
 	p.Thaw()
 	Eventually(t, patience, "the held request arrives", func() bool { return exists("request held") == 1 })
 	must(t, set("before"))
-	p.Freeze(Replies)
-	if set("reply held") == nil || exists("reply held") != 1 {
-		t.Error("with replies frozen a command must be carried out and not answered")
+	freeze(Replies)
+	if !unanswered("reply held") {
+		t.Error("a reply came through a frozen proxy")
 	}
+	Eventually(t, patience, "a command whose reply is held is carried out", func() bool { return exists("reply held") == 1 })
 	p.Thaw()
 	must(t, set("after"))
-	p.Delay(200 * time.Millisecond)
-	if set("late") == nil {
-		t.Error("a reply came in time although it was delayed")
+	const delay = 200 * time.Millisecond
+	p.Delay(delay)
+	began := time.Now()
+	must(t, set("late"))
+	if took := time.Since(began); took < delay {
+		t.Errorf("a reply that is delayed by %s came after %s", delay, took)
 	}
 	p.Delay(0)
 	must(t, set("in time"))

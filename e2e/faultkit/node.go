@@ -3,7 +3,6 @@ package faultkit
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +13,10 @@ import (
 
 const (
 	// startTimeout is how long a server may take to answer, on a busy machine.
-	startTimeout = 30 * time.Second
+	startTimeout = 60 * time.Second
+	// answerTimeout is how long the suites' own clients wait for an answer. A server that
+	// runs gives it, however long the machine stands still.
+	answerTimeout = 20 * time.Second
 	// portAttempts is how often another port is tried: somebody else may take a
 	// free one first.
 	portAttempts = 5
@@ -67,7 +69,10 @@ func startNode(tb testing.TB, program string, clustered bool, args ...string) *N
 }
 
 func (n *Node) connect() {
-	n.Client = redis.NewClient(&redis.Options{Addr: n.Addr, MaxRetries: -1, DialerRetries: 1, ClientName: "faultkit"})
+	n.Client = redis.NewClient(&redis.Options{
+		Addr: n.Addr, MaxRetries: -1, DialerRetries: 1, ClientName: "faultkit",
+		DialTimeout: answerTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
+	})
 }
 
 // launch starts the process and waits until it answers, and nobody else in its
@@ -156,30 +161,6 @@ func (n *Node) Calls() map[string]int {
 		}
 	}
 	return calls
-}
-
-// FreeAddr is an address of 127.0.0.1 that nothing listened on a moment ago.
-func FreeAddr(tb testing.TB) string {
-	tb.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
-func port(tb testing.TB, addr string) int {
-	tb.Helper()
-	_, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return n
 }
 
 // clientPort is the port that a cluster knows the node by.

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// logTail is how much of the log of a process a failing test shows.
-const logTail = 12 << 10
+const (
+	// logTail is how much of the log of a process a failing test shows.
+	logTail = 12 << 10
+	// stopTimeout is how long the system may take to stop a process.
+	stopTimeout = 60 * time.Second
+)
 
 // Command is a program to be run.
 type Command struct {
@@ -113,8 +117,12 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Pause freezes the process, as SIGSTOP does.
-func (p *Process) Pause() { p.tb.Helper(); p.Signal(syscall.SIGSTOP) }
+// Pause freezes the process, as SIGSTOP does, and returns when it stands still.
+func (p *Process) Pause() {
+	p.tb.Helper()
+	p.Signal(syscall.SIGSTOP)
+	Eventually(p.tb, stopTimeout, p.Name+" stands still", func() bool { return !p.Runs() || stopped(p.PID()) })
+}
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() { p.tb.Helper(); p.Signal(syscall.SIGCONT) }
@@ -155,7 +163,9 @@ func (p *Process) Wait(within time.Duration) int {
 	select {
 	case <-p.ended:
 	case <-limit.C:
-		p.tb.Fatalf("%s has not ended within %s", p.Name, within)
+		if p.Runs() { // else it has ended while we stood still
+			p.tb.Fatalf("%s has not ended within %s", p.Name, within)
+		}
 	}
 	return p.cmd.ProcessState.ExitCode()
 }

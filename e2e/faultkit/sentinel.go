@@ -15,8 +15,9 @@ import (
 const (
 	// sentinelName is what the Sentinel calls the master.
 	sentinelName = "main"
-	// sentinelDown is after how long a master that does not answer counts as down.
-	sentinelDown = time.Second
+	// sentinelDown is after how long a master that does not answer counts as down: longer
+	// than a busy test machine stands still.
+	sentinelDown = 5 * time.Second
 )
 
 // Watched is a master with a replica that a Sentinel watches. It ends with its test.

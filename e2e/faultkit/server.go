@@ -73,7 +73,10 @@ func (k Kind) Start(tb testing.TB, o Options) *Server {
 			s.Gates = []*Gate{NewGate(tb, s.Nodes[0].Addr)}
 		}
 	}
-	options := redis.UniversalOptions{Addrs: s.nodeAddrs(), IsClusterMode: k.Clustered, MaxRetries: -1}
+	options := redis.UniversalOptions{
+		Addrs: s.nodeAddrs(), IsClusterMode: k.Clustered, MaxRetries: -1,
+		DialTimeout: answerTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
+	}
 	if k.Clustered && len(s.fronts()) > 0 {
 		// The nodes name what is in front of them; this client is led past it.
 		options.Dialer = s.pastFronts()

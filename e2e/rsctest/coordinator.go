@@ -24,7 +24,7 @@ type Config struct {
 	StartTimeout time.Duration
 	// RequestTimeout is how long Call waits for an answer.
 	//
-	// Defaults to 5 s.
+	// Defaults to 30 s, for a machine that stands still at times.
 	RequestTimeout time.Duration
 }
 
@@ -46,20 +46,21 @@ type Coordinator struct {
 	earlier []*faultkit.Process
 }
 
-// Start runs a coordinator on a free port and waits until it is ready.
+// Start runs a coordinator on a free port, which is its own until the test ends, and
+// waits until it is ready.
 func Start(tb testing.TB, cfg Config) *Coordinator {
 	tb.Helper()
 	if cfg.StartTimeout == 0 {
 		cfg.StartTimeout = 60 * time.Second
 	}
 	if cfg.RequestTimeout == 0 {
-		cfg.RequestTimeout = 5 * time.Second
+		cfg.RequestTimeout = 30 * time.Second
 	}
 	c := &Coordinator{ID: cfg.ID, TB: tb, cfg: cfg, name: "the coordinator"}
 	if cfg.ID != "" {
 		c.name = cfg.ID
 	}
-	c.launch("127.0.0.1:0")
+	c.launch(faultkit.FreeAddr(tb))
 	c.Await()
 	return c
 }
