@@ -24,7 +24,7 @@ const (
 )
 
 // TestRandomSchedules steps two coordinators on one store that is slow, away, or
-// loses replies, with clients that beat, go away, or send nonsense, and looks
+// loses replies or stamps, with clients that beat, go away, or send nonsense, and looks
 // after each step at the promises of an engine: every request is answered once,
 // nothing is answered that was not saved, one thing is open at a time, whoever
 // waits is woken, and at shutdown all of it comes to an end.
@@ -43,7 +43,7 @@ func TestRandomSchedules(t *testing.T) {
 	}
 	for _, what := range []string{
 		"OK", "RETRY", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "INVALID_REQUEST", "held", "load when told", "canceled", "conflict", "lost reply",
-		"store away", "lock", "ensure", "closed while busy",
+		"store away", "lock", "ensure", "closed while busy", "mark",
 	} {
 		if seen[what] == 0 && *seedFlag == 0 {
 			t.Errorf("no schedule has seen this happen: %s", what)
@@ -125,6 +125,9 @@ func (r *random) step() {
 		r.signal(p)
 	case r.chance(6):
 		r.pass(4 * time.Second)
+	case r.chance(5):
+		r.note("all stamps are lost")
+		r.store.stamps = map[string]string{}
 	case r.chance(10):
 		r.note("the group is deleted")
 		r.store.record = record{stamps: map[string]string{}}
@@ -227,10 +230,12 @@ func (r *random) finish(p *peer) {
 			h = Loaded{Err: errors.New("lost")}
 		}
 	case Renew:
+		r.marks(e.Stamps)
 		if h = r.renew(p.node, e); lost {
 			h = Renewed{Outcome: Unknown}
 		}
 	case Save:
+		r.marks(e.Stamps)
 		if h = r.save(p.node, e); lost {
 			h = Saved{Outcome: Unknown}
 		}
@@ -250,6 +255,21 @@ func (r *random) finish(p *peer) {
 			if r.chance(2) {
 				r.signal(other)
 			}
+		}
+	}
+}
+
+// marks looks at what is to be written of lives: each is written once, and a mark is
+// no stamp.
+func (r *random) marks(stamps []Stamp) {
+	lives := map[string]bool{}
+	for _, x := range stamps {
+		if lives[x.Life] {
+			r.fail("%s is written twice in %v", x.Life, stamps)
+		}
+		lives[x.Life] = true
+		if _, heard := StampTime(x.Value); !heard {
+			r.seen["mark"]++
 		}
 	}
 }
