@@ -89,40 +89,65 @@ func (r *Result) complain(what string) {
 }
 
 // Fire sends keepalives over so many connections, on each the next one as soon as
-// the last one is answered, until ctx ends. Each connection has members of its own,
-// so no member has two requests under way; more connections than members are not
-// made.
+// the last one is answered, until ctx ends, but at least one. Each connection has
+// members of its own, so no member has two requests under way; more connections than
+// members are not made.
 // Errors: a connection that cannot be made.
 func (g *Gun) Fire(ctx context.Context, connections int) (*Result, error) {
-	connections = max(1, min(connections, len(g.rounds)))
-	conns := make([]*Conn, connections)
-	defer func() {
-		for _, c := range conns {
-			if c != nil {
-				_ = c.Close()
-			}
-		}
-	}()
-	for i := range conns {
+	conns, err := g.dial(ctx, connections)
+	defer hangUp(conns)
+	if err != nil {
+		return nil, err
+	}
+	return g.over(ctx, conns), nil
+}
+
+// FireFor is Fire for some time, which begins when the connections are made.
+// Errors: a connection that cannot be made.
+func (g *Gun) FireFor(ctx context.Context, connections int, d time.Duration) (*Result, error) {
+	conns, err := g.dial(ctx, connections)
+	defer hangUp(conns)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithTimeout(ctx, d)
+	defer end()
+	return g.over(ctx, conns), nil
+}
+
+// dial makes connections; those it returns are to be closed, also on an error.
+func (g *Gun) dial(ctx context.Context, connections int) (conns []*Conn, err error) {
+	for range max(1, min(connections, len(g.rounds))) {
 		c, err := Dial(ctx, g.target)
 		if err != nil {
-			return nil, err
+			return conns, err
 		}
-		conns[i] = c
+		conns = append(conns, c)
 	}
-	results := make([]Result, connections)
+	return conns, nil
+}
+
+func hangUp(conns []*Conn) {
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
+
+// over fires over connections until ctx ends.
+func (g *Gun) over(ctx context.Context, conns []*Conn) *Result {
+	results := make([]Result, len(conns))
 	var ids atomic.Int64
 	var wait sync.WaitGroup
 	began := time.Now()
 	for i, c := range conns {
-		wait.Go(func() { g.fire(ctx, c, i, connections, &ids, &results[i]) })
+		wait.Go(func() { g.fire(ctx, c, i, len(conns), &ids, &results[i]) })
 	}
 	wait.Wait()
 	all := &Result{Took: time.Since(began)}
 	for i := range results {
 		all.Add(&results[i])
 	}
-	return all, nil
+	return all
 }
 
 // idsAtOnce is how many request ids a connection draws together.
@@ -130,7 +155,7 @@ const idsAtOnce = 1024
 
 func (g *Gun) fire(ctx context.Context, c *Conn, first, step int, ids *atomic.Int64, r *Result) {
 	var id, last int64
-	for i := first; ctx.Err() == nil; i += step {
+	for i := first; ; i += step {
 		if i >= len(g.rounds) {
 			i = first
 		}
@@ -141,6 +166,9 @@ func (g *Gun) fire(ctx context.Context, c *Conn, first, step int, ids *atomic.In
 		id++
 		if err := g.rounds[i].fire(c, id, g.within, r); err != nil {
 			r.complain(err.Error())
+			return
+		}
+		if ctx.Err() != nil {
 			return
 		}
 	}

@@ -32,7 +32,7 @@ func TestKeepalivesOnAnEmbeddedCoordinator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.OK() || r.Heartbeats < 12 || r.Latency.Count != uint64(r.Heartbeats) || r.Connections != 4 || r.Store != nil {
+	if !r.OK() || r.Heartbeats < 4 || r.Latency.Count != uint64(r.Heartbeats) || r.Connections != 4 || r.Store != nil {
 		t.Errorf("%+v", r)
 	}
 	var out bytes.Buffer
@@ -71,8 +71,7 @@ func TestMembersThatWait(t *testing.T) {
 // What the store does is counted, and nothing is left in it.
 func TestTheStoreIsCountedAndLeftClean(t *testing.T) {
 	s := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: s.Addr})
-	defer func() { _ = client.Close() }()
+	client := s.Client()
 	for _, embedded := range []bool{true, false} {
 		o := short()
 		o.Redis = &redis.UniversalOptions{Addrs: []string{s.Addr}}
@@ -88,7 +87,8 @@ func TestTheStoreIsCountedAndLeftClean(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !r.OK() || r.Store.ScriptCalls <= 0 || r.Store.Commands["hset"] < 1000 || r.Store.BytesIn <= 0 {
+		// Two connections of a group may share a call.
+		if !r.OK() || r.Store.ScriptCalls <= 0 || r.Store.Commands["hset"] < 1000/2 || r.Store.BytesIn <= 0 {
 			t.Errorf("embedded %v: %+v, %+v", embedded, r, r.Store)
 		}
 		if !embedded && len(r.CPU) != 2 {

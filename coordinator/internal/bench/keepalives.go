@@ -56,14 +56,12 @@ func (b *run) settle(ctx context.Context) ([]*httpload.Gun, error) {
 
 // fire fires all guns for the duration.
 func (b *run) fire(ctx context.Context, guns []*httpload.Gun) (*httpload.Result, error) {
-	life, end := context.WithTimeout(ctx, b.Duration)
-	defer end()
 	results := make([]*httpload.Result, len(guns))
 	errs := make([]error, len(guns))
 	var firing sync.WaitGroup
 	for i, gun := range guns {
 		share := (b.Connections + i) / len(guns) // all of them, as evenly as can be
-		firing.Go(func() { results[i], errs[i] = gun.Fire(life, max(1, share)) })
+		firing.Go(func() { results[i], errs[i] = gun.FireFor(ctx, max(1, share), b.Duration) })
 	}
 	firing.Wait()
 	if ctx.Err() != nil {

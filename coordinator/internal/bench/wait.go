@@ -161,15 +161,16 @@ func (g *waitingGroup) await(ctx context.Context) (httpload.Tally, error) {
 	return g.watch.Await(ctx)
 }
 
-// visits lets one more member of each group come and go until the time is over.
-func (w *waiting) visits(ctx context.Context) error {
-	ctx, done := context.WithTimeout(ctx, w.Duration)
+// visits lets one more member of each group come and go until the time is over, and
+// once at least.
+func (w *waiting) visits(outer context.Context) error {
+	ctx, done := context.WithTimeout(outer, w.Duration)
 	defer done()
 	errs := make([]error, len(w.groups))
 	var visiting sync.WaitGroup
 	for i, g := range w.groups {
 		visiting.Go(func() {
-			for n := 0; errs[i] == nil && pause(ctx, visitPause); n++ {
+			for n := 0; errs[i] == nil && (pause(ctx, visitPause) || n == 0 && outer.Err() == nil); n++ {
 				errs[i] = w.visit(context.WithoutCancel(ctx), i, g, n)
 			}
 		})
