@@ -184,6 +184,8 @@ type Config struct {
 	//
 	// Defaults to slog.Default().
 	Logger *slog.Logger
+
+	limits limits
 }
 
 func (c Config) withDefaults() Config {
@@ -230,6 +232,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.limits = c.limits.withDefaults()
 	c.Coordinators = slices.Clone(c.Coordinators)
 	c.Redis.Addrs = slices.Clone(c.Redis.Addrs)
 	return c

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// stuckGrace is how long Run waits for handlers after their context has ended.
-const stuckGrace = 200 * time.Millisecond
-
 // Consumer is one member of a consumer group. Make one with New, then call Run.
 // Its methods are safe for concurrent use.
 type Consumer struct {
@@ -143,22 +140,15 @@ func (c *Consumer) awaitShards() error {
 		c.agent.tenures.Wait()
 		close(ended)
 	}()
-	grace := time.NewTimer(stuckGrace)
-	defer grace.Stop()
-	select {
-	case <-ended:
+	if await(ended, c.cfg.limits.stuck) {
 		return nil
-	case <-grace.C:
 	}
 	if c.poller != nil && c.poller.pool.busy() == 0 {
 		// It is no handler that is waited for but Redis, which does not answer. That ends
 		// with the connections.
 		c.poller.servers.close()
-		grace.Reset(stuckGrace)
-		select {
-		case <-ended:
+		if await(ended, c.cfg.limits.stuck) {
 			return nil
-		case <-grace.C:
 		}
 	}
 	c.agent.log.Error("a handler does not return although its context has ended: its goroutine is left behind", slog.Any("err", ErrStuck))

@@ -106,7 +106,7 @@ func (w *worker) ended(ctx context.Context, e *entry) {
 		return
 	}
 	args := w.endedArgs(e.Deliveries, e.ID)
-	if _, err := promptly(ctx, w, giveBackTimeout, func(ctx context.Context) (any, error) {
+	if _, err := promptly(ctx, w, w.p.cfg.limits.giveBack, func(ctx context.Context) (any, error) {
 		return w.p.servers.shared.Do(ctx, args...).Result()
 	}); err != nil {
 		w.log.Debug("the end of a handler could not be noted", slog.String("id", e.ID), slog.Any("err", err))
@@ -150,10 +150,10 @@ func (w *worker) giveBack(ctx context.Context, back []returned) {
 	}
 	var err error
 	if ctx.Err() == nil {
-		_, err = promptly(ctx, w, giveBackTimeout, send)
+		_, err = promptly(ctx, w, w.p.cfg.limits.giveBack, send)
 	} else {
 		// Time is up, but the shard is still ours for a moment.
-		late, done := context.WithTimeout(plain(ctx), lateAckTimeout)
+		late, done := context.WithTimeout(plain(ctx), w.p.cfg.limits.lateAck)
 		defer done()
 		_, err = send(late)
 	}

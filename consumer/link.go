@@ -12,10 +12,8 @@ import (
 const (
 	// shortBlock bounds a read where it cannot be unblocked.
 	shortBlock = 200 * time.Millisecond
-	// linkPatience is how long a connection is given to return from a command
-	// when its reader is to stop, before it is cut off.
-	linkPatience = 500 * time.Millisecond
-	// latePatience is the same when time is up.
+	// latePatience is how long a connection is given to return from a command when
+	// its reader is to stop and time is up, before it is cut off.
 	latePatience = 30 * time.Millisecond
 )
 
@@ -213,7 +211,7 @@ func (l *link) stop(ctx context.Context) {
 	if busy == nil {
 		return
 	}
-	patience := linkPatience
+	patience := l.servers.patience
 	if id == 0 && !l.polled() {
 		patience += min(blocking, shortBlock)
 	}
@@ -238,7 +236,7 @@ func (l *link) stop(ctx context.Context) {
 }
 
 func (l *link) unblock(ctx context.Context, id int64) {
-	ctx, done := context.WithTimeout(ctx, linkPatience)
+	ctx, done := context.WithTimeout(ctx, l.servers.patience)
 	defer done()
 	if err := l.node.client.ClientUnblock(ctx, id).Err(); err != nil {
 		l.sever()

@@ -48,7 +48,7 @@ func newPoller(cfg *Config, g *gate, o *observing) *poller {
 
 // open starts what all shards share.
 func (p *poller) open(ctx context.Context) {
-	p.servers = newServers(ctx, p.cfg.Redis, p.cfg.MaxBlockedReaders)
+	p.servers = newServers(ctx, p.cfg.Redis, p.cfg.MaxBlockedReaders, p.cfg.limits.link)
 	p.acker = newAcker(p.servers, p.cfg, p.gate, p.log, &p.stats, p.observing)
 	p.pool = newPool(p.cfg.Concurrency, p.cfg.MaxInFlight, p.cfg.MaxInFlightBytes)
 	ctx, p.stop = context.WithCancel(ctx)

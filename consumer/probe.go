@@ -5,16 +5,11 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/core/routing"
 )
-
-// probeTime bounds the look at Redis before the member joins. A server that does
-// not answer in it may do so later, and keeps nobody from starting.
-const probeTime = 2 * time.Second
 
 // probe finds out before the member joins whether Redis is one that it can never
 // read from: a member that holds shards it cannot read keeps them from others.
@@ -22,7 +17,7 @@ const probeTime = 2 * time.Second
 // shard. What may pass is not its business.
 // Errors: ErrRedisPermission, ErrRedisMode.
 func (p *poller) probe(ctx context.Context) error {
-	ctx, done := context.WithTimeout(ctx, probeTime)
+	ctx, done := context.WithTimeout(ctx, p.cfg.limits.probe)
 	defer done()
 	key, group := routing.StreamKey(p.cfg.Stream, 0), p.cfg.Group
 	commands := [][]any{

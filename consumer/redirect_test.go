@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -36,9 +37,9 @@ func TestCompleteAddr(t *testing.T) {
 
 // TestFaults: what servers say, in the words of several versions.
 func TestFaults(t *testing.T) {
-	single := newServers(t.Context(), redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}, Username: "plain"}, 1)
+	single := newServers(t.Context(), redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}, Username: "plain"}, 1, time.Second)
 	defer single.close()
-	cluster := newServers(t.Context(), redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}, IsClusterMode: true}, 1)
+	cluster := newServers(t.Context(), redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}, IsClusterMode: true}, 1, time.Second)
 	defer cluster.close()
 	for _, tc := range []struct {
 		err             error

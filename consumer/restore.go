@@ -108,16 +108,10 @@ func (w *worker) miss() {
 	}
 }
 
-// missingGrace is how long a stream may be missing before that counts as trouble. One
-// that was removed because the stream has fewer shards is taken from us in a moment, and
-// one that was lost is created again as soon: both take the coordinator a message, and
-// where that is lost a tick.
-const missingGrace = 2 * time.Second
-
 // awaited reports whether the coordinator will probably deal with the missing stream
 // before anybody has to be told.
 func (w *worker) awaited() bool {
-	return w.missing() && time.Since(w.missedAt) < missingGrace
+	return w.missing() && time.Since(w.missedAt) < w.p.cfg.limits.missing
 }
 
 // missing reports whether the stream was not there when it was last looked for.

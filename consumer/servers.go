@@ -34,6 +34,8 @@ type servers struct {
 	reached reached
 	// maxBlocked is how many readers may have a connection of their own.
 	maxBlocked int
+	// patience is limits.link.
+	patience time.Duration
 
 	stop     context.CancelFunc
 	watching sync.WaitGroup
@@ -45,7 +47,7 @@ type servers struct {
 	blocked int
 }
 
-func newServers(ctx context.Context, o redis.UniversalOptions, maxBlocked int) *servers {
+func newServers(ctx context.Context, o redis.UniversalOptions, maxBlocked int, patience time.Duration) *servers {
 	// Never again by itself: after a broken connection nobody knows whether a
 	// read was carried out, and what it delivered would be skipped.
 	o.MaxRetries = -1
@@ -58,7 +60,7 @@ func newServers(ctx context.Context, o redis.UniversalOptions, maxBlocked int) *
 	if o.MaintNotificationsConfig == nil {
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
-	s := &servers{options: o, shared: newShared(&o), maxBlocked: maxBlocked, nodes: map[string]*node{}}
+	s := &servers{options: o, shared: newShared(&o), maxBlocked: maxBlocked, patience: patience, nodes: map[string]*node{}}
 	if o.MasterName != "" {
 		s.shared.AddHook(&s.reached)
 	}

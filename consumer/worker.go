@@ -12,15 +12,6 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-const (
-	// finalAckTimeout bounds the last acknowledgements of a shard that is let go
-	// of. What they miss is handled again by the next owner.
-	finalAckTimeout = 5 * time.Second
-	lateAckTimeout  = 100 * time.Millisecond
-	// giveBackTimeout bounds giving back what was not begun.
-	giveBackTimeout = 500 * time.Millisecond
-)
-
 // worker reads one shard for one tenure and puts its records into lanes: what
 // earlier owners left first, then what is new. The context that its methods pass on
 // ends when all work on the shard must end.
@@ -157,10 +148,10 @@ func (w *worker) drain(ctx context.Context) {
 
 // finish waits for the last acknowledgements.
 func (w *worker) finish(ctx context.Context) {
-	timeout := finalAckTimeout
+	timeout := w.p.cfg.limits.finalAck
 	if ctx.Err() != nil {
 		// Time is up, but the shard is still ours for a moment.
-		ctx, timeout = context.WithoutCancel(ctx), lateAckTimeout
+		ctx, timeout = context.WithoutCancel(ctx), w.p.cfg.limits.lateAck
 	}
 	ctx, done := context.WithTimeout(ctx, timeout)
 	defer done()
