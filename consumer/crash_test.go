@@ -23,6 +23,7 @@ import (
 const (
 	childCoordinator = "RSC_TEST_CHILD_COORDINATOR"
 	childRedis       = "RSC_TEST_CHILD_REDIS"
+	childMember      = "RSC_TEST_CHILD_MEMBER"
 	childPoison      = "RSC_TEST_CHILD_POISON"
 	childAckInterval = "RSC_TEST_CHILD_ACK_INTERVAL"
 	childDeliveries  = "RSC_TEST_CHILD_MAX_DELIVERIES"
@@ -52,7 +53,8 @@ func TestChild(t *testing.T) {
 	if url == "" {
 		t.Skip("runs as a child of other tests")
 	}
-	notes := redis.NewClient(&redis.Options{Addr: os.Getenv(childRedis)})
+	// Nothing is written down twice.
+	notes := redis.NewClient(&redis.Options{Addr: os.Getenv(childRedis), MaxRetries: -1, ReadTimeout: patience})
 	poison := map[string]bool{}
 	for n := range strings.SplitSeq(os.Getenv(childPoison), ",") {
 		poison[n] = true
@@ -66,7 +68,7 @@ func TestChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := consumer.New(consumer.Config{
-		Coordinators: []string{url}, Stream: stream, Group: group, Logger: quiet(),
+		Coordinators: []string{url}, Stream: stream, Group: group, MemberID: os.Getenv(childMember), Logger: quiet(),
 		Redis: redis.UniversalOptions{Addrs: []string{os.Getenv(childRedis)}}, AckInterval: every,
 		Observer: diary{notes: notes}, DeadLetter: consumer.DeadLetter{Enabled: true}, Retry: consumer.Retry{MaxDeliveries: most},
 		Handler: func(ctx context.Context, r consumer.Record) error {
@@ -96,17 +98,46 @@ type family struct {
 	env  []string
 	stop chan struct{}
 	wait sync.WaitGroup
+	// coord is told of deaths: a member that is dead reads nothing, so nobody has to wait
+	// for its lease, which lasts longer than a machine stands still.
+	coord *coordinator
 
 	mu     sync.Mutex
 	deaths int
 	wrong  []string
+	// lives has the incarnations of members.
+	lives map[string]string
 }
 
-func (f *family) raise(ctx context.Context) {
+// see notes who lives.
+func (f *family) see(q *protocol.Heartbeat, _ *protocol.HeartbeatResponse) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lives[q.MemberID] = q.Incarnation
+}
+
+// mourn has a dead member leave.
+func (f *family) mourn(ctx context.Context, member string) {
+	f.mu.Lock()
+	f.deaths++
+	life, joined := f.lives[member]
+	f.mu.Unlock()
+	for n := 0; joined && ctx.Err() == nil; n++ {
+		r := f.coord.Coordinator.Heartbeat(ctx, stream, group, &protocol.Heartbeat{
+			ProtocolVersion: protocol.Version, RequestID: fmt.Sprint(member, " leaves ", n), MemberID: member, Incarnation: life, MemberEpoch: protocol.EpochLeave,
+		})
+		if r.Status != protocol.StatusRetry {
+			return
+		}
+	}
+}
+
+func (f *family) raise(ctx context.Context, name string) {
 	f.wait.Go(func() {
-		for {
+		for life := 0; ; life++ {
+			member := fmt.Sprint(name, "-", life)
 			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.count=1")
-			cmd.Env = append(os.Environ(), f.env...)
+			cmd.Env = append(append(os.Environ(), f.env...), childMember+"="+member)
 			var out strings.Builder
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
@@ -124,9 +155,7 @@ func (f *family) raise(ctx context.Context) {
 					f.note(fmt.Sprintf("a child ended with %d:\n%s", code, out.String()))
 					return
 				}
-				f.mu.Lock()
-				f.deaths++
-				f.mu.Unlock()
+				f.mourn(ctx, member)
 			case <-f.stop:
 				_ = cmd.Process.Signal(syscall.SIGTERM)
 				<-ended
@@ -165,7 +194,7 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 		{"several of both", 4, 2, 400, []int{20, 21, 22, 200, 333}, 50 * time.Millisecond, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBed(t, tc.shards, protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: 1500 * time.Millisecond, RebalanceTimeout: 3 * time.Second})
+			b := newBed(t, tc.shards, steady)
 			web := serve(t, b.coord, nil)
 			b.add(tc.records)
 			var poison []string
@@ -174,15 +203,16 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 				poison = append(poison, strconv.Itoa(n))
 				bad[strconv.Itoa(n)] = true
 			}
-			f := &family{stop: make(chan struct{}), env: []string{
+			f := &family{coord: b.coord, lives: map[string]string{}, stop: make(chan struct{}), env: []string{
 				childCoordinator + "=" + web.URL, childRedis + "=" + b.server.Addr, childPoison + "=" + strings.Join(poison, ","),
 				childAckInterval + "=" + tc.ackInterval.String(), childDeliveries + "=" + strconv.Itoa(tc.maxDeliveries),
 			}}
+			b.coord.watch(f.see)
 			ctx, kill := context.WithCancel(context.Background())
 			defer f.wait.Wait()
 			defer kill()
-			for range tc.children {
-				f.raise(ctx)
+			for i := range tc.children {
+				f.raise(ctx, fmt.Sprint("child-", i))
 			}
 			good := tc.records - len(tc.poison)
 			letters := func() []redis.XMessage { return b.redis.XRange(ctx, stream+consumer.DeadLetterSuffix, "-", "+").Val() }
@@ -202,7 +232,7 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 				}
 				return len(ids)
 			}
-			for deadline := time.Now().Add(90 * time.Second); len(handled()) < good || dead() < len(poison) || b.pending() > 0; time.Sleep(20 * time.Millisecond) {
+			for deadline := time.Now().Add(3 * patience); len(handled()) < good || dead() < len(poison) || b.pending() > 0; time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) || f.broken() != "" {
 					t.Fatalf("%d of %d records were handled, %d of %d are dead letters, after %d deaths\n%s", len(handled()), good, dead(), len(poison), f.deaths, f.broken())
 				}

@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -28,22 +29,21 @@ func TestADroppedReplyLosesNothing(t *testing.T) {
 	c := start(t, cfg)
 	b.add(10)
 	l.await(t, 10)
+	watch := redistest.StartWatch(t)
 	for round := range 10 {
 		proxy.DropReplies(1, "xreadgroup")
-		before := time.Now()
+		watch.Reset()
 		n := b.next
-		for !proxy.Dropped() {
+		eventually(t, "a reply is dropped", func() bool {
+			if proxy.Dropped() {
+				return true
+			}
 			// The read that is blocked already was sent before; the next is hit.
 			b.add(3)
-			time.Sleep(time.Millisecond)
-			if time.Since(before) > 5*time.Second {
-				t.Fatal("no reply was dropped")
-			}
-		}
+			return false
+		})
 		l.await(t, b.next)
-		if d := time.Since(before); d > 2*time.Second {
-			t.Errorf("round %d: %d records took %s", round, b.next-n, d)
-		}
+		watch.Within(2*time.Second, fmt.Sprintf("round %d: %d records", round, b.next-n))
 	}
 	l.clean(t)
 	distinct, again := l.handled()
@@ -67,6 +67,8 @@ func TestDroppedAcknowledgements(t *testing.T) {
 	cfg := b.config("a", l.handler("a", nil))
 	cfg.Redis.Addrs = []string{proxy.Addr}
 	c := start(t, cfg)
+	// Not before: the look at the permissions acknowledges too.
+	isRead(t, c, 1)
 	proxy.DropReplies(2, "xack")
 	b.add(50)
 	l.await(t, 50)
@@ -88,18 +90,18 @@ func TestAFrozenServerHoldsNobodyUp(t *testing.T) {
 	b := newBed(t, 3, steady)
 	proxy := redistest.NewProxy(t, b.server.Addr)
 	l := newJournal()
-	cfg := b.config("a", l.handler("a", nil))
+	cfg := b.hurried("a", l.handler("a", nil))
+	// A stop that waits for an answer waits for long.
+	cfg.Redis.ReadTimeout, cfg.ShutdownTimeout = patience, patience
 	cfg.Redis.Addrs = []string{proxy.Addr}
 	c := start(t, cfg)
 	b.add(30)
 	l.await(t, 30)
 	eventually(t, "all is acknowledged", func() bool { return c.Stats().Acknowledged == 30 })
 	proxy.Freeze()
-	asked := time.Now()
+	watch := redistest.StartWatch(t)
 	c.stop()
-	if d := time.Since(asked); d > 2*time.Second {
-		t.Errorf("it took %s to stop", d)
-	}
+	watch.Within(2*time.Second, "the stop")
 	if c.err != nil {
 		t.Errorf("Run returned %v", c.err)
 	}
@@ -127,12 +129,10 @@ func TestRedisAwayAndBack(t *testing.T) {
 		return len(shards) == 2 && shards[0].Trouble.Attempts > 2 && shards[1].Trouble.Attempts > 2
 	})
 	b.server.Restart("--appendonly", "yes", "--appendfsync", "always")
-	back := time.Now()
+	watch := redistest.StartWatch(t)
 	b.add(100)
 	l.await(t, 200)
-	if d := time.Since(back); d > 2*time.Second {
-		t.Errorf("it took %s to go on", d)
-	}
+	watch.Within(2*time.Second, "reading goes on")
 	l.clean(t)
 }
 
@@ -165,6 +165,8 @@ func TestTheGroupIsDestroyed(t *testing.T) {
 	}
 	l.await(t, 100)
 	eventually(t, "all is acknowledged", func() bool { return c.Stats().Acknowledged == 100 })
+	// Of the other shard it is to know as well where the group was.
+	isRead(t, c, 2)
 	for i := range 2 {
 		if err := b.redis.XGroupDestroy(ctx, key(i), group).Err(); err != nil {
 			t.Fatal(err)
@@ -209,11 +211,9 @@ func TestTheStreamIsGone(t *testing.T) {
 	}
 	b.provision()
 	b.add(10)
-	back := time.Now()
+	watch := redistest.StartWatch(t)
 	l.await(t, 20)
-	if d := time.Since(back); d > 2*time.Second {
-		t.Errorf("it took %s to go on", d)
-	}
+	watch.Within(2*time.Second, "reading goes on")
 	told.Store(false)
 	b.add(10)
 	l.await(t, 30)
@@ -248,10 +248,14 @@ func TestAnotherStreamUnderTheSameKey(t *testing.T) {
 
 // TestAcknowledgementsAreCollected: far fewer commands than records.
 func TestAcknowledgementsAreCollected(t *testing.T) {
-	b := newBed(t, 4, steady)
+	const shards, every = 4, 200 * time.Millisecond
+	b := newBed(t, shards, steady)
 	b.add(4000)
 	l := newJournal()
-	c := start(t, b.config("a", l.handler("a", nil)))
+	cfg := b.config("a", l.handler("a", nil))
+	cfg.AckInterval = every
+	begin := time.Now()
+	c := start(t, cfg)
 	l.await(t, 4000)
 	c.stop()
 	if n := b.pending(); n != 0 {
@@ -259,8 +263,11 @@ func TestAcknowledgementsAreCollected(t *testing.T) {
 	}
 	stats := b.redis.InfoMap(context.Background(), "commandstats").Item("Commandstats", "cmdstat_xack")
 	calls, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
-	if n, err := strconv.Atoi(calls); err != nil || n > 400 {
-		t.Errorf("4000 records took %q", stats)
+	// One for each shard in an interval, and for what is not to wait: full batches, and
+	// the last ones.
+	most := shards * (int(time.Since(begin)/every) + 16)
+	if n, err := strconv.Atoi(calls); err != nil || n > most {
+		t.Errorf("4000 records took %q, want %d at most", stats, most)
 	}
 }
 
@@ -280,11 +287,9 @@ func TestWithoutClientUnblock(t *testing.T) {
 	eventually(t, "a read blocks", func() bool {
 		return strings.Contains(b.redis.Info(context.Background(), "clients").Val(), "blocked_clients:2")
 	})
-	asked := time.Now()
+	watch := redistest.StartWatch(t)
 	c.stop()
-	if d := time.Since(asked); d > time.Second {
-		t.Errorf("it took %s to stop", d)
-	}
+	watch.Within(time.Second, "the stop")
 }
 
 // TestRedisRefuses: wrong credentials are an error that is tried again, not a
@@ -304,27 +309,32 @@ func TestRedisRefuses(t *testing.T) {
 	c.stop()
 }
 
+// TestHandlersSeeTheCauseOfTheirContext: and what one says that has been cut short,
+// while the shard is still its own, counts.
 func TestHandlersSeeTheCauseOfTheirContext(t *testing.T) {
-	b := newBed(t, 1, fast)
+	b := newBed(t, 1, steady)
 	b.add(1)
 	got := make(chan error, 1)
 	var begun atomic.Bool
+	var book logbook
 	cfg := b.config("a", func(ctx context.Context, _ consumer.Record) error {
 		begun.Store(true)
 		<-ctx.Done()
 		got <- context.Cause(ctx)
 		return nil
 	})
-	cfg.ShutdownTimeout = 200 * time.Millisecond
+	cfg.ShutdownTimeout, cfg.Logger = time.Second, book.logger()
 	c := start(t, cfg)
 	eventually(t, "the handler runs", begun.Load)
+	watch := redistest.StartWatch(t)
 	c.end()
 	if cause := receive(t, got); !errors.Is(cause, consumer.ErrShutdownTimeout) {
 		t.Errorf("the cause is %v", cause)
 	}
 	c.stop()
-	// It said that all went well, and the shard was still its own.
-	if n := b.pending(); n != 0 {
+	// It said that all went well, and the shard was still its own. There is a tenth of the
+	// time left to say so to Redis; a machine that stands still that long misses it.
+	if n := b.pending(); n != 0 && (watch.Stood() == 0 || len(book.find("before the last acknowledgements")) == 0) {
 		t.Errorf("%d records are pending", n)
 	}
 }

@@ -26,8 +26,11 @@ const (
 	group  = "billing"
 )
 
-// fast are timings that keep a test short. A busy machine may be too slow for
-// its lease: where one must not end, take steady.
+// patience bounds the waits for what must come; nothing waits that long.
+const patience = redistest.Patience
+
+// fast are timings for tests in which a lease is to end. A machine that stands still
+// for half a second ends one too: where none must end, take steady.
 var fast = protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: time.Second, RebalanceTimeout: 2 * time.Second}
 
 var steady = protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: 15 * time.Second, RebalanceTimeout: 15 * time.Second}
@@ -62,7 +65,7 @@ func newCoordinator(tb testing.TB, shards int, timings protocol.Timings, change 
 	tb.Cleanup(func() {
 		stop()
 		running.Wait()
-		ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, done := context.WithTimeout(context.Background(), patience)
 		defer done()
 		if err := c.Close(ctx); err != nil {
 			tb.Errorf("close the coordinator: %v", err)
@@ -127,10 +130,10 @@ type bed struct {
 	next   int
 }
 
-func newBed(tb testing.TB, shards int, timings protocol.Timings) *bed {
+func newBed(tb testing.TB, shards int, timings protocol.Timings, change ...func(*service.Ports)) *bed {
 	tb.Helper()
 	s := redistest.Start(tb)
-	b := &bed{tb: tb, server: s, redis: s.Client(), coord: newCoordinator(tb, shards, timings), shards: shards}
+	b := &bed{tb: tb, server: s, redis: s.Client(), coord: newCoordinator(tb, shards, timings, change...), shards: shards}
 	tb.Cleanup(func() { _ = b.redis.Close() })
 	b.provision()
 	return b
@@ -179,11 +182,36 @@ func (b *bed) pending() int {
 	return n
 }
 
+// config is that of a member that waits for a machine which stands still for a while:
+// nothing is given up because of it. What ends by giving up takes hurried.
 func (b *bed) config(id string, h consumer.Handler) consumer.Config {
+	cfg := consumer.Unhurried(b.hurried(id, h))
+	cfg.Redis.ReadTimeout, cfg.ShutdownTimeout = patience, patience
+	return cfg
+}
+
+// hurried is config with the waits of the defaults, for tests with servers that are
+// silent and with handlers that do not return.
+func (b *bed) hurried(id string, h consumer.Handler) consumer.Config {
 	return consumer.Config{
 		Transport: b.coord, Stream: stream, Group: group, MemberID: id, Handler: h,
 		Redis: redis.UniversalOptions{Addrs: []string{b.server.Addr}}, Logger: quiet(), ShutdownTimeout: 5 * time.Second,
 	}
+}
+
+// isRead waits until a consumer has so many shards, has looked at what is pending in
+// each, and waits for what is new.
+func isRead(tb testing.TB, c *running, shards int) {
+	tb.Helper()
+	eventually(tb, "all shards are read", func() bool {
+		n := 0
+		for _, s := range c.Health().Shards {
+			if s.State == consumer.ShardReading {
+				n++
+			}
+		}
+		return n == shards
+	})
 }
 
 // running is a consumer whose Run is under way.
@@ -218,7 +246,7 @@ func (r *running) stop() {
 	r.end()
 	select {
 	case <-r.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * patience):
 		r.tb.Fatal("Run does not return")
 	}
 	if r.err != nil && !errors.Is(r.err, consumer.ErrStuck) {
@@ -341,22 +369,22 @@ func (l *journal) clean(tb testing.TB) {
 	}
 }
 
-// eventually waits until holds, for at most ten seconds.
+// eventually waits until holds.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("in vain: %s", what)
 		}
 	}
 }
 
-// receive waits for a value, for at most ten seconds.
+// receive waits for a value.
 func receive[T any](tb testing.TB, c <-chan T) (v T) {
 	tb.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		tb.Fatal("in vain: a value")
 	}
 	return v
@@ -365,7 +393,7 @@ func receive[T any](tb testing.TB, c <-chan T) (v T) {
 // await waits until n different records were handled.
 func (l *journal) await(tb testing.TB, n int) {
 	tb.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		got, _ := l.handled()
 		if got >= n {
 			return

@@ -318,7 +318,7 @@ func TestLoginSecretsStayOutOfLogs(t *testing.T) {
 // TestHeartbeatsWithALogin: a real client and server. The token ends in the
 // middle; the heartbeat that meets it is made again, with a new one.
 func TestHeartbeatsWithALogin(t *testing.T) {
-	c := newCoordinator(t, 1, fast)
+	c := newCoordinator(t, 1, steady)
 	var logins, refused atomic.Int32
 	var valid atomic.Value
 	valid.Store("")

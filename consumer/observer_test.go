@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
@@ -100,21 +100,20 @@ func TestObserverSeesLossAndFailedHeartbeats(t *testing.T) {
 	cfg := overHTTP(w)
 	cfg.Transport, cfg.Observer = c, r
 	start(t, cfg)
-	eventually(t, "the shard is assigned", func() bool { return len(of[consumer.ShardAssignedEvent](r)) == 1 })
+	eventually(t, "the shard is assigned", func() bool { return len(of[consumer.ShardAssignedEvent](r)) > 0 })
 	c.setAway(true)
-	eventually(t, "the shard is lost", func() bool { return len(of[consumer.ShardLostEvent](r)) == 1 })
+	eventually(t, "the shard is lost", func() bool { return len(of[consumer.ShardLostEvent](r)) > 0 })
 	if e := of[consumer.ShardLostEvent](r)[0]; !errors.Is(e.Cause, consumer.ErrLeaseEnded) || e.Held <= 0 || e.Stopped < 0 {
 		t.Errorf("lost: %+v", e)
 	}
-	failed := 0
-	for _, e := range of[consumer.HeartbeatEvent](r) {
-		if errors.Is(e.Err, errAway) && e.Status == "" {
-			failed++
+	eventually(t, "a heartbeat fails", func() bool {
+		for _, e := range of[consumer.HeartbeatEvent](r) {
+			if errors.Is(e.Err, errAway) && e.Status == "" {
+				return true
+			}
 		}
-	}
-	if failed == 0 {
-		t.Error("no heartbeat failed")
-	}
+		return false
+	})
 }
 
 // troublemaker panics, and takes its time.
@@ -151,25 +150,19 @@ func (s slowpoke) Heartbeat(consumer.HeartbeatEvent) { <-s.release }
 
 // TestASlowObserverEndsNoLease: heartbeats go on while their events are held up.
 func TestASlowObserverEndsNoLease(t *testing.T) {
-	c := newCoordinator(t, 1, fast)
+	c := newCoordinator(t, 1, steady)
 	w := new(watcher)
 	cfg := overHTTP(w)
 	s := slowpoke{release: make(chan struct{})}
 	cfg.Transport, cfg.Observer, cfg.MaxWait = c, s, -1
-	var beats sync.WaitGroup
-	const n = 5
-	beats.Add(n)
-	seen := 0
+	var beats atomic.Int32
 	c.watch(func(_ *protocol.Heartbeat, r *protocol.HeartbeatResponse) {
-		if r != nil && seen < n {
-			seen++
-			beats.Done()
+		if r != nil {
+			beats.Add(1)
 		}
 	})
 	a := start(t, cfg)
-	all := make(chan struct{})
-	go func() { beats.Wait(); close(all) }()
-	receive(t, all)
+	eventually(t, "heartbeats go on", func() bool { return beats.Load() >= 5 })
 	if left := a.LeaseLeft(); left <= 0 {
 		t.Errorf("%s of the lease are left", left)
 	}
@@ -177,7 +170,7 @@ func TestASlowObserverEndsNoLease(t *testing.T) {
 		t.Errorf("told: %s", got)
 	}
 	close(s.release)
-	ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, done := context.WithTimeout(context.Background(), patience)
 	defer done()
 	if err := a.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis-stream-coordinator/rsc/consumer"
 )
@@ -39,7 +38,7 @@ func TestAMissingPermissionIsRefusedAtStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, done := context.WithTimeout(ctx, 10*time.Second)
+			ctx, done := context.WithTimeout(ctx, patience)
 			defer done()
 			err = c.Run(ctx)
 			if !errors.Is(err, consumer.ErrRedisPermission) {

@@ -31,6 +31,7 @@ type pollerBed struct {
 	redis *redis.Client
 	gate  *gate
 	shard Shard
+	watch *redistest.Watch
 }
 
 func newPollerBed(t *testing.T, addr, user string, h Handler, change ...func(*Config)) *pollerBed {
@@ -42,12 +43,12 @@ func newPollerBed(t *testing.T, addr, user string, h Handler, change ...func(*Co
 	for _, c := range change {
 		c(&cfg)
 	}
-	cfg = cfg.withDefaults()
-	b := &pollerBed{gate: openGate(10 * time.Second), shard: Shard{Stream: "orders", Key: "orders:0", Token: 1}}
+	cfg = Unhurried(cfg).withDefaults()
+	b := &pollerBed{gate: openGate(10 * time.Second), shard: Shard{Stream: "orders", Key: "orders:0", Token: 1}, watch: redistest.StartWatch(t)}
 	b.poller = newPoller(&cfg, b.gate, newObserving(&cfg))
 	b.poller.poke = func() {}
 	b.open(t.Context())
-	b.redis = redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	b.redis = redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience})
 	if err := b.redis.XGroupCreateMkStream(t.Context(), "orders:0", "billing", "0").Err(); err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		t.Fatal(err)
 	}
@@ -74,17 +75,17 @@ func (b *pollerBed) assign() (revoke, lose func() time.Duration) {
 	s := b.shard
 	b.Assigned(ctx, s)
 	revoke = func() time.Duration {
-		begin := time.Now()
+		begin := b.watch.Ran()
 		b.Revoked(ctx, s)
-		d := time.Since(begin)
+		d := b.watch.Ran() - begin
 		cancel(errLetGo)
 		return d
 	}
 	lose = func() time.Duration {
-		begin := time.Now()
+		begin := b.watch.Ran()
 		cancel(ErrLeaseEnded)
 		b.Lost(s, ErrLeaseEnded)
-		return time.Since(begin)
+		return b.watch.Ran() - begin
 	}
 	return revoke, lose
 }
@@ -186,7 +187,7 @@ func TestStopRaces(t *testing.T) {
 				adding.Wait()
 			}
 			revoke, _ := b.assign()
-			for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(redistest.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 				if c.distinct() == tc.rounds {
 					break
 				}

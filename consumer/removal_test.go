@@ -220,7 +220,9 @@ func TestAShardIsRemoved(t *testing.T) {
 			l := newJournal()
 			members := make([]*running, len(books))
 			for i, id := range []string{"a", "b"} {
-				cfg := b.config(id, l.handler(id, nil))
+				// On a machine that stands still it takes longer until the coordinator has
+				// taken the shard back.
+				cfg := consumer.MissingFor(b.config(id, l.handler(id, nil)), patience)
 				cfg.Logger, cfg.MaxBlockedReaders = books[i].logger(), mode.blocked
 				members[i] = start(t, cfg)
 			}
@@ -232,7 +234,7 @@ func TestAShardIsRemoved(t *testing.T) {
 			for i := range books {
 				books[i].reset()
 			}
-			v := keepVigil(members...)
+			v, watch := keepVigil(members...), redistest.StartWatch(t)
 			mode.scale(b, 2)
 			eventually(t, "the removed shards are let go of", func() bool { return slices.Equal(held(members...), []int{0, 1}) })
 			b.add(40)
@@ -241,6 +243,7 @@ func TestAShardIsRemoved(t *testing.T) {
 				t.Errorf("the health told of trouble: %v", seen)
 			}
 			for i := range books {
+				books[i].soonRevoked(t, watch.Stood())
 				for _, said := range books[i].find("") {
 					if said.level > slog.LevelInfo {
 						t.Errorf("%s: %s: %s %v", members[i].MemberID(), said.level, said.text, said.attrs)
@@ -271,6 +274,20 @@ func TestAShardIsRemoved(t *testing.T) {
 				t.Errorf("%d records were handled, %d of them twice, want 280 and none", n, again)
 			}
 		})
+	}
+}
+
+// soonRevoked fails the test if a shard that was missing was not taken back before that
+// counts as trouble, or as late as stood and what a machine holds up account for.
+func (b *logbook) soonRevoked(tb testing.TB, stood time.Duration) {
+	tb.Helper()
+	revoked := b.find("shard revoked")
+	for _, missing := range b.find("does not exist") {
+		for _, r := range revoked {
+			if d := r.at.Sub(missing.at); r.attrs["shard"] == missing.attrs["shard"] && d > 2*time.Second+redistest.HeldUp+stood {
+				tb.Errorf("shard %s was missing for %s before it was taken back", r.attrs["shard"], d)
+			}
+		}
 	}
 }
 
@@ -358,32 +375,49 @@ func (b *bed) expectOnly(names ...string) {
 // TestAMissingStreamIsTroubleAfterAWhile: where the coordinator neither creates a stream
 // again nor takes its shard back, that is said.
 func TestAMissingStreamIsTroubleAfterAWhile(t *testing.T) {
-	b := newBed(t, 1, steady) // its coordinator creates nothing
-	var book logbook
-	l := newJournal()
-	cfg := b.config("a", l.handler("a", nil))
-	cfg.Logger = book.logger()
-	c := start(t, cfg)
-	b.add(1)
-	l.await(t, 1)
-	book.reset()
-	if err := b.redis.Del(context.Background(), key(0)).Err(); err != nil {
-		t.Fatal(err)
+	// missed is a consumer, which tells its log, of a stream that is deleted, no earlier than
+	// at the time.
+	missed := func(t *testing.T, book *logbook, change func(consumer.Config) consumer.Config) (*running, time.Time) {
+		t.Helper()
+		b := newBed(t, 1, steady) // its coordinator creates nothing
+		l := newJournal()
+		cfg := change(b.config("a", l.handler("a", nil)))
+		cfg.Logger = book.logger()
+		c := start(t, cfg)
+		b.add(1)
+		l.await(t, 1)
+		book.reset()
+		at := time.Now()
+		if err := b.redis.Del(context.Background(), key(0)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return c, at
 	}
-	eventually(t, "it is seen to be missing", func() bool {
-		h := c.Health()
-		return len(h.Shards) == 1 && h.Shards[0].State == consumer.ShardMissing
+	t.Run("at first", func(t *testing.T) {
+		var book logbook
+		c, _ := missed(t, &book, func(cfg consumer.Config) consumer.Config { return consumer.MissingFor(cfg, 2*patience) })
+		eventually(t, "it is seen to be missing", func() bool {
+			h := c.Health()
+			return len(h.Shards) == 1 && h.Shards[0].State == consumer.ShardMissing && h.Healthy()
+		})
+		if n := len(book.find("cannot be read")); n != 0 {
+			t.Errorf("%d lines about trouble", n)
+		}
 	})
-	eventually(t, "it counts as trouble", func() bool {
-		h := c.Health()
-		return len(h.Shards) == 1 && h.Shards[0].State == consumer.ShardBroken && h.Shards[0].Trouble.Kind == "stream-missing"
+	t.Run("after a while", func(t *testing.T) {
+		var book logbook
+		c, deleted := missed(t, &book, func(cfg consumer.Config) consumer.Config { return cfg })
+		eventually(t, "it counts as trouble", func() bool {
+			h := c.Health()
+			return len(h.Shards) == 1 && h.Shards[0].State == consumer.ShardBroken && h.Shards[0].Trouble.Kind == "stream-missing"
+		})
+		eventually(t, "the log tells of it", func() bool { return len(book.find("cannot be read")) > 0 })
+		missing, broken := book.find("does not exist"), book.find("cannot be read")
+		if len(missing) != 1 || missing[0].level != slog.LevelInfo || broken[0].level != slog.LevelWarn {
+			t.Fatalf("the log told: %v, then %v", missing, broken)
+		}
+		if d := broken[0].at.Sub(deleted); d < 2*time.Second {
+			t.Errorf("it was trouble after %s, want no earlier than 2s", d)
+		}
 	})
-	eventually(t, "the log tells of it", func() bool { return len(book.find("cannot be read")) > 0 })
-	missing, broken := book.find("does not exist"), book.find("cannot be read")
-	if len(missing) != 1 || missing[0].level != slog.LevelInfo || broken[0].level != slog.LevelWarn {
-		t.Fatalf("the log told: %v, then %v", missing, broken)
-	}
-	if d := broken[0].at.Sub(missing[0].at); d < 2*time.Second {
-		t.Errorf("it was trouble after %s, want no earlier than 2s", d)
-	}
 }

@@ -315,11 +315,9 @@ func TestHandedOverWithoutBeingCounted(t *testing.T) {
 	done := int(a.Stats().Handled)
 	l := newJournal()
 	c := start(t, b.config("b", l.handler("b", nil)))
-	stopped := time.Now()
+	watch := redistest.StartWatch(t)
 	l.await(t, 600-done)
-	if d := time.Since(stopped); d > 5*time.Second {
-		t.Errorf("it took %s", d)
-	}
+	watch.Within(5*time.Second, "the rest is handled")
 	c.stop()
 	l.clean(t)
 	for _, r := range l.all() {
@@ -383,23 +381,37 @@ func TestWhatFailedAndIsTakenOverUnbegun(t *testing.T) {
 
 // TestAHandlerCutShortIsNotCounted: the member gave it no time to finish.
 func TestAHandlerCutShortIsNotCounted(t *testing.T) {
+	t.Parallel() // it is mostly waiting
 	b := newBed(t, 1, steady)
 	b.add(1)
-	var begun atomic.Int32
+	watch := redistest.StartWatch(t)
+	want := 1
 	for range 3 {
-		before := begun.Load()
+		begun := make(chan int, 10)
 		cfg := b.config("a", func(ctx context.Context, r consumer.Record) error {
-			if r.Deliveries != 1 {
-				t.Errorf("it has %d deliveries", r.Deliveries)
-			}
-			begun.Add(1)
+			begun <- r.Deliveries
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		cfg.ShutdownTimeout = 50 * time.Millisecond
+		cfg.ShutdownTimeout = time.Second
 		c := start(t, cfg)
-		eventually(t, "it begins", func() bool { return begun.Load() > before })
+		if n := receive(t, begun); n != want {
+			t.Errorf("it has %d deliveries, want %d", n, want)
+		}
+		stood := watch.Stood()
 		c.stop()
+		left := b.redis.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: key(0), Group: group, Start: "-", End: "+", Count: 1}).Val()
+		if len(left) != 1 {
+			t.Fatalf("pending is %v", left)
+		}
+		// A tenth of the time is left to count it back. A machine that stands still that
+		// long misses it, and then it counts.
+		if n := int(left[0].RetryCount); n >= want {
+			if stood = watch.Stood() - stood; stood < 20*time.Millisecond {
+				t.Errorf("it counts %d deliveries, and the machine stood still for %s only", n, stood)
+			}
+			want = n + 1
+		}
 	}
 }
 
@@ -421,9 +433,7 @@ func TestHoldsWhatItMayInHand(t *testing.T) {
 	}
 	close(release)
 	eventually(t, "all are handled", func() bool { return c.Stats().Handled == 2000 })
-	if n := b.pending(); n > 1050 {
-		t.Errorf("%d records are pending", n)
-	}
+	eventually(t, "all are acknowledged", func() bool { return b.pending() == 0 })
 }
 
 // TestHoldsFewBytes: records of 200 kB, and two megabytes for all.
@@ -454,8 +464,13 @@ func TestHoldsFewBytes(t *testing.T) {
 func TestOrderBy(t *testing.T) {
 	b := newBed(t, 1, steady)
 	var mu sync.Mutex
-	active, most := 0, 0
+	active, most, least := 0, 0, 1
 	begun := []string{}
+	busy := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return most >= least
+	}
 	handler := func(_ context.Context, r consumer.Record) error {
 		mu.Lock()
 		begun = append(begun, r.Values["n"])
@@ -463,6 +478,7 @@ func TestOrderBy(t *testing.T) {
 		most = max(most, active)
 		mu.Unlock()
 		time.Sleep(2 * time.Millisecond)
+		eventually(t, "another one begins beside it", busy)
 		mu.Lock()
 		active--
 		mu.Unlock()
@@ -487,7 +503,7 @@ func TestOrderBy(t *testing.T) {
 		t.Errorf("%d at a time, in the order %v", most, begun)
 	}
 	add()
-	most = 0
+	most, least = 0, 2
 	cfg := b.config("a", handler)
 	cfg.OrderBy = func(r consumer.Record) string {
 		if r.Values["n"] == "7" {
@@ -520,8 +536,14 @@ func TestASlowShardDoesNotStarveOthers(t *testing.T) {
 	cfg.Concurrency, cfg.MaxInFlight = 2, 20
 	start(t, cfg)
 	l.await(t, 10)
-	for i := range 50 {
-		b.addKeyed(1, strconv.Itoa(i))
+	_, err := b.redis.TxPipelined(context.Background(), func(p redis.Pipeliner) error {
+		for i := range 50 {
+			p.XAdd(context.Background(), &redis.XAddArgs{Stream: key(1), Values: []string{consumer.KeyField, strconv.Itoa(i)}})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	eventually(t, "the other shard is handled", func() bool {
 		n := 0
@@ -530,8 +552,19 @@ func TestASlowShardDoesNotStarveOthers(t *testing.T) {
 		}
 		return n == 50
 	})
-	if n, _ := l.handled(); n > 600 {
-		t.Errorf("meanwhile %d of the slow shard were handled", n-50)
+	// How many of the slow shard came between those of the other, wherever the first was.
+	between, slow, others := 0, 0, 0
+	for _, r := range l.all() {
+		switch {
+		case r.Shard == 1:
+			others++
+			between, slow = between+slow, 0
+		case others > 0:
+			slow++
+		}
+	}
+	if between > 500 {
+		t.Errorf("meanwhile %d of the slow shard were handled", between)
 	}
 }
 
@@ -604,7 +637,7 @@ func TestOrderThroughFailuresAndHandOvers(t *testing.T) {
 	leave("b")
 	progress()
 	for n, last := 0, -1; n < total; n, _ = l.handled() {
-		// Each progress has ten seconds of its own.
+		// Each progress has a time of its own.
 		if n == last {
 			t.Fatalf("%d of %d records were handled", n, total)
 		}
@@ -694,13 +727,16 @@ func TestALostLeaseCountsNoDelivery(t *testing.T) {
 	for range 20 {
 		b.addKeyed(0, "k")
 	}
-	for round := range 4 {
-		eventually(t, "it begins", func() bool { return int(begun.Load()) == round+1 && b.pending() == 20 })
+	// It may begin more often, since a machine that stands still ends the lease too.
+	before := begun.Load()
+	for range 4 {
+		eventually(t, "it begins", func() bool { return begun.Load() > before && b.pending() == 20 })
 		b.coord.setAway(true)
 		eventually(t, "the lease ends", func() bool { return c.LeaseLeft() <= 0 })
+		before = begun.Load()
 		b.coord.setAway(false)
 	}
-	eventually(t, "it begins", func() bool { return begun.Load() == 5 })
+	eventually(t, "it begins", func() bool { return begun.Load() > before })
 	patient.Store(true)
 	b.coord.setAway(true)
 	eventually(t, "the lease ends", func() bool { return c.LeaseLeft() <= 0 })

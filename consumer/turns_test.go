@@ -18,7 +18,9 @@ import (
 // loses a lease.
 func TestACoordinatorThatIsOfNoUseIsLeft(t *testing.T) {
 	const members = 8
-	timings := protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: 3 * time.Second, RebalanceTimeout: 3 * time.Second}
+	// With the lease and the waits as they are, half a lease is left when the silent one is
+	// given up.
+	timings := protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: 15 * time.Second, RebalanceTimeout: 15 * time.Second}
 	for name, useless := range map[string]http.HandlerFunc{
 		"silent": func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // the server watches a connection only then
@@ -59,7 +61,7 @@ func TestACoordinatorThatIsOfNoUseIsLeft(t *testing.T) {
 			for i := range watchers {
 				watchers[i] = new(watcher)
 				cfg := overHTTP(watchers[i], first.URL, second.URL)
-				cfg.MemberID = fmt.Sprintf("member-%d", i)
+				cfg.MemberID, cfg.MaxWait = fmt.Sprintf("member-%d", i), time.Second
 				start(t, cfg)
 			}
 			eventually(t, "each member has a shard", func() bool {

@@ -12,6 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// alertMillis is for how long a node must be silent that is to be missed soon.
+const alertMillis = 1500
+
 // Slots is the number of slots of a Redis Cluster.
 const Slots = 16384
 
@@ -25,16 +28,23 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster of so many masters, the first of which have a
-// replica each, and waits until it is complete.
+// replica each, and waits until it is complete. A node that is silent is missed after
+// Patience only, see Alert.
 func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb, buses: map[*Server]int{}}
+	needServer(tb)
 	for i := range masters + replicas {
-		_, port, _ := net.SplitHostPort(freeAddr(tb))
-		bus, _ := strconv.Atoi(port)
-		s := Start(tb, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", port,
-			"--cluster-node-timeout", "1500", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
-			"--cluster-require-full-coverage", "no")
+		var bus int
+		s := startAnywhere(tb, func(string) []string {
+			_, port, _ := net.SplitHostPort(freeAddr(tb))
+			bus, _ = strconv.Atoi(port)
+			return []string{
+				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", port,
+				"--cluster-node-timeout", strconv.Itoa(alertMillis), "--cluster-replica-validity-factor", "0",
+				"--repl-diskless-sync-delay", "0", "--cluster-require-full-coverage", "no",
+			}
+		})
 		c.buses[s] = bus
 		if i < masters {
 			c.Masters = append(c.Masters, s)
@@ -66,7 +76,22 @@ func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 	c.await("the replicas are known", func(s *Server) bool {
 		return strings.Count(s.Info("CLUSTER", "NODES"), "slave") >= len(c.Replicas)
 	})
+	c.missAfter(Patience.Milliseconds())
 	return c
+}
+
+// Alert has the nodes call one dead that is silent for a moment, so that its replica
+// takes over.
+func (c *Cluster) Alert() {
+	c.tb.Helper()
+	c.missAfter(alertMillis)
+}
+
+func (c *Cluster) missAfter(millis int64) {
+	c.tb.Helper()
+	for _, s := range c.all() {
+		s.Do("CONFIG", "SET", "cluster-node-timeout", millis)
+	}
 }
 
 func (c *Cluster) all() []*Server { return append(append([]*Server(nil), c.Masters...), c.Replicas...) }
@@ -165,7 +190,7 @@ func (c *Cluster) MoveKeys(slot int, from, to *Server) {
 	keys, _ := from.Do("CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
 	host, port, _ := net.SplitHostPort(to.Addr)
 	for _, key := range keys {
-		from.Do("MIGRATE", host, port, key, 0, 5000)
+		from.Do("MIGRATE", host, port, key, 0, Patience.Milliseconds())
 	}
 }
 

@@ -1,11 +1,12 @@
-// Package redistest gives tests a Redis server of their own, and a proxy that
-// does to its connections what networks do.
+// Package redistest gives tests a Redis server of their own, a proxy that does to its
+// connections what networks do, and a watch that minds how slow the machine is.
 package redistest
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,8 +19,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const startTimeout = 10 * time.Second
-
 // Server is a redis-server process that ends with its test.
 type Server struct {
 	Addr string
@@ -28,11 +27,21 @@ type Server struct {
 	dir  string
 	args []string
 	cmd  *exec.Cmd
+	// ended is closed when the process has.
+	ended chan struct{}
 }
 
 // Start starts a redis-server on a free port of 127.0.0.1. Without one on the
 // PATH the test is skipped, and says so; in CI it fails.
 func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	needServer(tb)
+	return startAnywhere(tb, func(string) []string { return args })
+}
+
+// needServer skips the test, and says so, where there is no redis-server, or it is not
+// to be used; in CI a missing one is a failure.
+func needServer(tb testing.TB) {
 	tb.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -43,10 +52,16 @@ func Start(tb testing.TB, args ...string) *Server {
 	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
 		tb.Skip("needs a redis-server: left out of the fast tests")
 	}
-	s := &Server{tb: tb, dir: tb.TempDir(), args: args}
+}
+
+// startAnywhere starts a server on a free port, with the settings that go with it.
+func startAnywhere(tb testing.TB, args func(addr string) []string) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, dir: tb.TempDir()}
 	// Somebody else may take the free port first: try another then.
 	for attempt := 1; ; attempt++ {
 		s.Addr = freeAddr(tb)
+		s.args = args(s.Addr)
 		err := s.launch()
 		if err == nil {
 			break
@@ -59,14 +74,22 @@ func Start(tb testing.TB, args ...string) *Server {
 	return s
 }
 
+// freeAddr returns an address that nobody listens at. It is below the ports that
+// systems give to connections that go out, so that none of those takes it before the
+// server does, or while the server is down.
 func freeAddr(tb testing.TB) string {
 	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	const first, last = 15_000, 30_000
+	for {
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first)))
+		switch {
+		case err == nil:
+			_ = l.Close()
+			return l.Addr().String()
+		case !errors.Is(err, syscall.EADDRINUSE):
+			tb.Fatal(err)
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func (s *Server) launch() error {
@@ -80,13 +103,27 @@ func (s *Server) launch() error {
 	}, s.args...)
 	s.cmd = exec.CommandContext(context.Background(), "redis-server", args...)
 	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
 		return err
 	}
-	client := s.Client()
+	cmd, ended := s.cmd, make(chan struct{})
+	s.ended = ended
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	// What answers may be something else that swallows questions.
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, ClientName: ClientName, ReadTimeout: time.Second})
 	defer func() { _ = client.Close() }()
-	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if pid, err := serverPid(client); err == nil && pid == s.cmd.Process.Pid {
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); {
+		// One that still loads its data answers no PING.
+		if pid, err := serverPid(client); err == nil && pid == s.cmd.Process.Pid && client.Ping(context.Background()).Err() == nil {
 			return nil
+		}
+		select {
+		case <-ended: // the port was taken, most of all
+			deadline = time.Time{}
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	s.Kill()
@@ -109,9 +146,13 @@ func serverPid(client *redis.Client) (int, error) {
 // ClientName is the name of the connections of Client, for CLIENT LIST.
 const ClientName = "the-test-itself"
 
-// Client returns a client that does not repeat commands by itself.
+// Client returns a client that does not repeat commands by itself, and waits for their
+// answers for as long as a slow machine may take.
 func (s *Server) Client() *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, ClientName: ClientName})
+	return redis.NewClient(&redis.Options{
+		Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, ClientName: ClientName,
+		DialTimeout: Patience, ReadTimeout: Patience, WriteTimeout: Patience,
+	})
 }
 
 // Kill ends the server without warning, by its own process.
@@ -120,7 +161,7 @@ func (s *Server) Kill() {
 		return
 	}
 	_ = s.cmd.Process.Kill() // ends a frozen process too
-	_ = s.cmd.Wait()
+	<-s.ended
 	s.cmd = nil
 }
 
