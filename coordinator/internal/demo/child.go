@@ -172,4 +172,4 @@ func readOrders(in io.Reader, orders any, leave, orphaned func()) error {
 }
 
 // patience is how long a child may take to end in good order.
-const patience = 5 * time.Second
+const patience = 10 * time.Second

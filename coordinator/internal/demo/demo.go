@@ -17,9 +17,6 @@ const (
 	// drainTimeout bounds the wait for what is left when nothing is published
 	// any more.
 	drainTimeout = 20 * time.Second
-	// goodbyeTimeout bounds the wait for the coordinator to know that all
-	// consumers have left.
-	goodbyeTimeout = time.Second
 	// work is how long a consumer takes for a record, unless there are more than
 	// workRate of them in a second: then it takes no longer than it has to.
 	work     = time.Millisecond
@@ -159,7 +156,7 @@ func (d *demo) open(ctx context.Context, fail func(error)) error {
 	}
 	d.display.say("timings: a lease of %s, a heartbeat interval of %s, a tick of %s and a rebalance timeout of %s",
 		t.Lease, t.HeartbeatInterval, d.o.Tick, t.RebalanceTimeout)
-	d.display.say("bounds: a takeover within %s (lease + tick + heartbeat interval + %s), a pause of at most %s when a coordinator is away", b.takeover, slack, b.restartPause)
+	d.display.say("bounds: a takeover within %s (lease + tick + heartbeat interval + %s), a pause of at most %s when a coordinator is away", b.takeover, d.o.slack, b.restartPause)
 	d.api = newAPI(d.coordinators, d.stream(), group)
 	d.onClose(func(context.Context) error { d.api.close(); return nil })
 	if err := d.api.createStream(ctx, firstShards); err != nil {
@@ -272,16 +269,17 @@ func (d *demo) drain(ctx context.Context) error {
 	}
 }
 
-// awaitGoodbyes waits until a coordinator knows that nobody is left. The wait is much
-// shorter than a lease, which would hide that nobody was told.
+// awaitGoodbyes waits until a coordinator knows that nobody is left. The wait is half a
+// lease: the end of one would hide that nobody was told.
 func (d *demo) awaitGoodbyes(ctx context.Context) error {
+	patience := d.o.Timings.Lease / 2
 	for since := time.Now(); ; {
 		g, _, err := d.api.describe(ctx)
 		switch {
 		case err == nil && g.State == protocol.GroupEmpty:
 			return nil
-		case time.Since(since) > goodbyeTimeout:
-			return errors.Join(fmt.Errorf("the group is still %s %s after all consumers left", g.State, goodbyeTimeout), err)
+		case time.Since(since) > patience:
+			return errors.Join(fmt.Errorf("the group is still %s %s after all consumers left", g.State, patience), err)
 		}
 		if err := sleep(ctx, look); err != nil {
 			return err

@@ -1,21 +1,25 @@
 package demo
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 )
 
-func TestDisplayWritesLinesElsewhere(t *testing.T) {
+// Where the time is shown, it stands still: the tests run in bubbles.
+
+func TestDisplayWritesLinesElsewhere(t *testing.T) { synctest.Test(t, displayWritesLinesElsewhere) }
+
+func displayWritesLinesElsewhere(t *testing.T) {
 	var out strings.Builder
 	d := &display{out: &out, began: time.Now().Add(-1500 * time.Millisecond)}
 	d.say("shard %d moved", 3)
-	if !regexp.MustCompile(`^   1\.5\ds  shard 3 moved\n$`).MatchString(out.String()) {
-		t.Errorf("got %q", out.String())
+	if got, want := out.String(), "   1.50s  shard 3 moved\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -106,7 +110,9 @@ func scene() *picture {
 	}, length: 20 * time.Second}
 }
 
-func TestPicture(t *testing.T) {
+func TestPicture(t *testing.T) { synctest.Test(t, pictureOfAMoment) }
+
+func pictureOfAMoment(t *testing.T) {
 	lines := scene().lines()
 	row := func(name string) string {
 		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), name) })
@@ -137,7 +143,9 @@ func TestPicture(t *testing.T) {
 }
 
 // A terminal of the usual width shows all of the widest picture.
-func TestPictureOfAChange(t *testing.T) {
+func TestPictureOfAChange(t *testing.T) { synctest.Test(t, pictureOfAChange) }
+
+func pictureOfAChange(t *testing.T) {
 	p := scene()
 	p.layout.scaled(mostShards)
 	lines := p.lines()
@@ -160,7 +168,9 @@ func TestPictureOfAChange(t *testing.T) {
 	}
 }
 
-func TestStatusLine(t *testing.T) {
+func TestStatusLine(t *testing.T) { synctest.Test(t, statusLine) }
+
+func statusLine(t *testing.T) {
 	p := scene()
 	const want = "0/s produced, 0/s handled, 33 waiting | consumer-1 0 1 | consumer-2 (killed) 2 | consumer-3 3"
 	if got := p.status(); got != want {

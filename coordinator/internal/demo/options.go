@@ -67,6 +67,10 @@ type Options struct {
 	// timeout of 5 s and a tick of 100 ms.
 	Timings protocol.Timings
 	Tick    time.Duration
+
+	// slack is how late things may be noticed on a machine that is busy, beyond what the
+	// protocol takes. 0 means usualSlack.
+	slack time.Duration
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -84,6 +88,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Tick == 0 {
 		o.Tick = 100 * time.Millisecond
+	}
+	if o.slack == 0 {
+		o.slack = usualSlack
 	}
 	if len(o.Self) == 0 {
 		self, err := os.Executable()
@@ -118,17 +125,15 @@ func (o *Options) metadata(otherwise string) string {
 	return otherwise
 }
 
-// How late things may be noticed on a machine that is busy, beyond what the
-// protocol takes.
-const slack = 500 * time.Millisecond
+const usualSlack = 500 * time.Millisecond
 
 // bounds are what the run must keep to.
 func (o *Options) bounds() bounds {
 	return bounds{
 		// Whoever has not let go by then is fenced.
-		handover:     o.Timings.RebalanceTimeout + o.Tick + slack,
-		takeover:     o.Timings.Lease + o.Tick + o.Timings.HeartbeatInterval + slack,
-		restartPause: slack,
+		handover:     o.Timings.RebalanceTimeout + o.Tick + o.slack,
+		takeover:     o.Timings.Lease + o.Tick + o.Timings.HeartbeatInterval + o.slack,
+		restartPause: o.slack,
 	}
 }
 
