@@ -75,6 +75,9 @@ type Config struct {
 	//
 	// Defaults to none.
 	Logger *slog.Logger
+
+	// still replaces firstStill and longestStill, for tests. 0 leaves them.
+	still time.Duration
 }
 
 var tablePrefixes = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/port"
@@ -22,13 +23,36 @@ func (s *Store) Hold(ctx context.Context, key port.GroupKey, do func()) error {
 	})
 }
 
-// Dawdle writes the revision of a group in a transaction that stands still in between.
-func (s *Store) Dawdle(ctx context.Context, key port.GroupKey, revision int64, still time.Duration) (attempts int, err error) {
+// Unhurried lets transactions stand still for a minute before the database cuts them off:
+// in tests that are not about that, on a machine that stands still for seconds.
+func Unhurried(cfg Config) Config {
+	cfg.still = time.Minute
+	return cfg
+}
+
+// Dawdle writes the revision of a group in a transaction, and calls still before the
+// transaction goes on: it is told which attempt this is, and how many seconds it may stand
+// still by the database's word. more says that a statement follows, else it ends there.
+func (s *Store) Dawdle(ctx context.Context, key port.GroupKey, revision int64, more bool, still func(attempt int, limit string)) (attempts int, err error) {
+	limit := map[Dialect]string{Postgres: "SELECT current_setting('idle_in_transaction_session_timeout')", MySQL: "SELECT @@wait_timeout"}[s.cfg.Dialect]
 	err = s.transact(ctx, true, func(ctx context.Context, t *tx) error {
 		attempts++
-		time.Sleep(still)
-		_, err := t.exec(ctx, s.text("UPDATE rsc_groups SET revision = ? WHERE stream = ? AND grp = ?"), revision, []byte(key.Stream), []byte(key.Group))
-		return err
+		write := func() error {
+			_, err := t.exec(ctx, s.text("UPDATE rsc_groups SET revision = ? WHERE stream = ? AND grp = ?"), revision, []byte(key.Stream), []byte(key.Group))
+			return err
+		}
+		var seconds string
+		if err := t.conn.QueryRowContext(ctx, limit).Scan(&seconds); err != nil {
+			return err
+		}
+		if err := write(); err != nil {
+			return err
+		}
+		still(attempts, strings.TrimSuffix(seconds, "s"))
+		if !more {
+			return nil
+		}
+		return write()
 	})
 	return attempts, err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,9 +45,9 @@ func load(t *testing.T, s *sql.Store) port.GroupRecord {
 // eventually waits for something that comes.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(longest); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("not within %s: %s", longest, what)
 		}
 	}
 }
@@ -113,16 +114,56 @@ func testLostBeforeCommit(t *testing.T, s *sqltest.Server) {
 }
 
 // testSlowWriter: a writer that gets little of its processor is cut off in the middle, so
-// that others get on, and gets through all the same.
+// that others get on, may stand still for longer each time, and gets through all the same.
 func testSlowWriter(t *testing.T, s *sqltest.Server) {
-	store := openOn(t, s, freshPrefix(), s.DSN())
-	v := save(t, store, port.Version{})
-	attempts, err := store.Dawdle(t.Context(), orders, v.Revision+6, 2500*time.Millisecond)
-	if err != nil || attempts < 2 {
+	prefix := freshPrefix()
+	slow := openHurried(t, sql.Config{DB: database(t, s.Kind, s.DSN()), Dialect: dialects[s.Kind], TablePrefix: prefix})
+	other := openOn(t, s, prefix, s.DSN())
+	v := save(t, other, port.Version{})
+	var limits []string
+	attempts, err := slow.Dawdle(t.Context(), orders, v.Revision+6, true, func(attempt int, limit string) {
+		limits = append(limits, limit)
+		if attempt < 3 {
+			untilCutOff(t, other, v)
+		}
+	})
+	if err != nil || attempts != 3 || !slices.Equal(limits, []string{"1", "2", "4"}) {
+		t.Fatalf("the writer got through in %d attempts, which might stand still for %s s: %v", attempts, limits, err)
+	}
+	if r := load(t, other); r.Version.Revision != v.Revision+6 {
+		t.Errorf("the record is %+v", r.Version)
+	}
+}
+
+// untilCutOff waits until a writer that holds the group is cut off: then others get on.
+func untilCutOff(t *testing.T, other *sql.Store, v port.Version) {
+	t.Helper()
+	eventually(t, "the renewal of another", func() bool {
+		return other.RenewGroup(t.Context(), orders, port.Renewal{Expected: v, Stamps: []port.Stamp{{Life: "a", Value: rand.Text()}}}) == nil
+	})
+}
+
+// testStillBeforeCommit: a writer that is cut off when all but the end is said has written
+// nothing, and where the database says so it is tried again.
+func testStillBeforeCommit(t *testing.T, s *sqltest.Server) {
+	prefix := freshPrefix()
+	slow := openHurried(t, sql.Config{DB: database(t, s.Kind, s.DSN()), Dialect: dialects[s.Kind], TablePrefix: prefix})
+	other := openOn(t, s, prefix, s.DSN())
+	v := save(t, other, port.Version{})
+	attempts, err := slow.Dawdle(t.Context(), orders, v.Revision+6, false, func(attempt int, _ string) {
+		if attempt == 1 {
+			untilCutOff(t, other, v)
+		}
+	})
+	want := v.Revision + 6
+	switch {
+	case err != nil && s.Kind == sqltest.MariaDB: // it only ends the connection
+		want = v.Revision
+	case err != nil || attempts < 2:
 		t.Fatalf("the writer got through in %d attempts: %v", attempts, err)
 	}
-	if r := load(t, store); r.Version.Revision != v.Revision+6 {
-		t.Errorf("the record is %+v", r.Version)
+	if r := load(t, other); r.Version.Revision != want {
+		t.Errorf("the record is %+v, want revision %d", r.Version, want)
 	}
 }
 
@@ -179,7 +220,7 @@ func testRestartIsAnotherInstance(t *testing.T, s *sqltest.Server) {
 // of many writes.
 func testPowerCut(t *testing.T, s *sqltest.Server) {
 	const writers = 4
-	store := open(t, sql.Config{DB: database(t, s.Kind, s.DSN()), Dialect: dialects[s.Kind], TablePrefix: freshPrefix(), Timeout: 5 * time.Second})
+	store := openOn(t, s, freshPrefix(), s.DSN())
 	confirmed := make([]port.Version, writers)
 	var count atomic.Int64
 	for range 2 {
@@ -230,7 +271,13 @@ func testPowerCut(t *testing.T, s *sqltest.Server) {
 func testFrozenServer(t *testing.T, s *sqltest.Server) {
 	prefix := freshPrefix()
 	slow := openOn(t, s, prefix, s.DSN())
-	store := open(t, sql.Config{DB: database(t, s.Kind, s.DSN()), Dialect: dialects[s.Kind], TablePrefix: prefix, Timeout: 500 * time.Millisecond})
+	cfg := sql.Config{DB: database(t, s.Kind, s.DSN()), Dialect: dialects[s.Kind], TablePrefix: prefix, Code: code, Timeout: 500 * time.Millisecond}
+	var store *sql.Store
+	eventually(t, "a store that is opened in time", func() bool {
+		var err error
+		store, err = sql.Open(t.Context(), cfg)
+		return err == nil
+	})
 	v := save(t, slow, port.Version{}, port.Stamp{Life: "a", Value: "1"})
 	s.Freeze()
 	_, err := store.SaveGroup(t.Context(), orders, port.GroupSave{Expected: v, Nonce: "frozen", Body: []byte("x")})

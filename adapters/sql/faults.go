@@ -68,6 +68,18 @@ func (s *Store) passes(err error) bool {
 	return slices.Contains(passing[s.cfg.Dialect], code)
 }
 
+// inactive are the codes of a connection that the database had cut off before the
+// statement came, as the transaction stood still for too long.
+var inactive = map[Dialect]string{Postgres: "25P03", MySQL: "4031"}
+
+// cutOff reports whether an error of COMMIT says that the connection was lost before, so
+// that nothing was written. ErrBadConn does not: there are drivers that say it when the
+// answer was lost.
+func (s *Store) cutOff(err error) bool {
+	code := s.cfg.Code(err)
+	return code != "" && code == inactive[s.cfg.Dialect]
+}
+
 // mostLost is how often a transaction is tried whose connection ends. Each attempt takes
 // a connection that has died out of the pool.
 const mostLost = 3

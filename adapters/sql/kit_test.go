@@ -23,8 +23,13 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/port/porttest"
 )
 
-// patience bounds the waits of these tests; nothing waits that long.
-const patience = time.Minute
+const (
+	// patience bounds the calls of these tests; nothing takes that long.
+	patience = time.Minute
+	// longest bounds what is waited for. Whoever listens tries again after half a minute
+	// at worst, and a server may take long to start.
+	longest = 3 * time.Minute
+)
 
 // code is what the wired program passes as Config.Code.
 func code(err error) string {
@@ -102,6 +107,13 @@ func freshPrefix() string { return fmt.Sprintf("t%d_", prefixes.Add(1)) }
 // open opens a store that has time enough on a busy machine.
 func open(tb testing.TB, cfg sql.Config) *sql.Store {
 	tb.Helper()
+	return openHurried(tb, sql.Unhurried(cfg))
+}
+
+// openHurried opens a store whose transactions may stand still no longer than those of a
+// coordinator.
+func openHurried(tb testing.TB, cfg sql.Config) *sql.Store {
+	tb.Helper()
 	cfg.Code = code
 	if cfg.Timeout == 0 {
 		cfg.Timeout = patience
@@ -153,7 +165,7 @@ type place struct {
 }
 
 func (p place) config() sql.Config {
-	return sql.Config{DB: p.pool(), Dialect: p.dialect, TablePrefix: p.prefix, Code: code, Timeout: patience}
+	return sql.Unhurried(sql.Config{DB: p.pool(), Dialect: p.dialect, TablePrefix: p.prefix, Code: code, Timeout: patience})
 }
 
 // anywhere are tests on every kind of database.
@@ -174,6 +186,7 @@ var (
 		"LostBeforeCommit":      testLostBeforeCommit,
 		"WriterThatStandsStill": testWriterThatStandsStill,
 		"SlowWriter":            testSlowWriter,
+		"StillBeforeCommit":     testStillBeforeCommit,
 		"CutConnections":        testCutConnections,
 	}
 	sore = map[string]func(*testing.T, *sqltest.Server){

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/sql"
 	"github.com/redis-stream-coordinator/rsc/adapters/sql/sqltest"
@@ -63,18 +64,34 @@ func watch(t *testing.T, cfg sql.Config) (*sql.Store, *watched) {
 // until waits for a change to be told.
 func (w *watched) until(t *testing.T, want port.Change) {
 	t.Helper()
-	eventually(t, "a change is told", func() bool {
-		for {
-			select {
-			case c := <-w.told:
-				if c == want {
-					return true
-				}
-			default:
-				return false
-			}
+	for told := w.next(t); told != want; {
+		told = w.next(t)
+	}
+}
+
+// next is what is told next.
+func (w *watched) next(t *testing.T) port.Change {
+	t.Helper()
+	select {
+	case c := <-w.told:
+		return c
+	case <-time.After(longest):
+		t.Fatalf("no change was told within %s", longest)
+		return port.Change{}
+	}
+}
+
+// untilHeard saves until that is told. Whoever begins to listen again meanwhile is told
+// Any for what was missed.
+func (w *watched) untilHeard(t *testing.T, s *sql.Store) {
+	t.Helper()
+	var v port.Version
+	for told := (port.Change{Any: true}); told.Any; {
+		v = save(t, s, v)
+		for told = w.next(t); !told.Any && told != (port.Change{Key: orders, Revision: v.Revision, Nonce: v.Nonce}); {
+			told = w.next(t)
 		}
-	})
+	}
 }
 
 // testDeafness: where notifications are sent and do not arrive, that is noticed and said,
@@ -96,8 +113,7 @@ func testDeafness(t *testing.T, s *sqltest.Server) {
 	}
 	hears.Store(true)
 	w.until(t, port.Change{Any: true})
-	v := save(t, store, port.Version{})
-	w.until(t, port.Change{Key: orders, Revision: v.Revision, Nonce: v.Nonce})
+	w.untilHeard(t, store)
 	if silent, again := w.log.count(notHeard), w.log.count(heardAgain); silent != 1 || again != 1 {
 		t.Errorf("the log says %d times that nothing is heard, and %d times that it is again", silent, again)
 	}
@@ -113,6 +129,5 @@ func testSignalComesBack(t *testing.T, s *sqltest.Server) {
 	s.Stop()
 	s.Launch()
 	w.until(t, port.Change{Any: true})
-	v := save(t, store, port.Version{})
-	w.until(t, port.Change{Key: orders, Revision: v.Revision, Nonce: v.Nonce})
+	w.untilHeard(t, store)
 }

@@ -77,7 +77,10 @@ var errTimeout = errors.New("the database did not answer in time")
 // transact carries out a transaction. lasting says that it must be on the disk when it
 // is confirmed. What was not carried out because of others' work is tried again.
 func (s *Store) transact(ctx context.Context, lasting bool, do func(ctx context.Context, t *tx) error) error {
-	still := firstStill
+	still, longest := firstStill, longestStill
+	if s.cfg.still > 0 {
+		still, longest = s.cfg.still, s.cfg.still
+	}
 	return s.again(ctx, func() error {
 		if s.dialect.oneWriter {
 			select {
@@ -87,7 +90,7 @@ func (s *Store) transact(ctx context.Context, lasting bool, do func(ctx context.
 				return context.Cause(ctx)
 			}
 		}
-		defer func() { still = min(2*still, longestStill) }()
+		defer func() { still = min(2*still, longest) }()
 		return s.attempt(ctx, lasting, still, do)
 	})
 }
@@ -133,6 +136,9 @@ func (s *Store) attempt(ctx context.Context, lasting bool, still time.Duration, 
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		s.abandon(ctx, conn)
+		if s.cutOff(err) {
+			return &unwritten{err: err, lost: true}
+		}
 		return err
 	}
 	s.leave(ctx, conn, s.dialect.after)

@@ -16,7 +16,7 @@ type SignalStore interface {
 }
 
 // signalPatience is how long something is waited for that comes at once.
-const signalPatience = 10 * time.Second
+const signalPatience = time.Minute
 
 // Signal runs the suite for signals. open returns two views of one empty store,
 // such as two coordinators have.
