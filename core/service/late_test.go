@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/redis-stream-coordinator/rsc/core/group"
 	"github.com/redis-stream-coordinator/rsc/core/memstore"
@@ -61,7 +62,9 @@ func createLate(t *testing.T, store *shaky, a, b *service.Coordinator, name stri
 // A coordinator creates the record of a group so late that the group has lived and been
 // deleted under its members meanwhile, and is being created again: the members may still
 // read, so what it has created grants nothing.
-func TestALateCreatorGrantsNothing(t *testing.T) {
+func TestALateCreatorGrantsNothing(t *testing.T) { synctest.Test(t, aLateCreatorGrantsNothing) }
+
+func aLateCreatorGrantsNothing(t *testing.T) {
 	store := memstore.New()
 	slow, quick := &shaky{Store: store}, &shaky{Store: store}
 	a, b := still(t, slow), still(t, quick)
@@ -95,6 +98,10 @@ func TestALateCreatorGrantsNothing(t *testing.T) {
 // A coordinator that is slow to create a group finds it being deleted, and has not deleted
 // it when the deletion is taken back, since the group has members.
 func TestALateCreatorLeavesAGroupThatStays(t *testing.T) {
+	synctest.Test(t, aLateCreatorLeavesAGroupThatStays)
+}
+
+func aLateCreatorLeavesAGroupThatStays(t *testing.T) {
 	store := memstore.New()
 	slow, quick := &shaky{Store: store}, &shaky{Store: store}
 	a, b := still(t, slow), still(t, quick)

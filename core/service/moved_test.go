@@ -42,7 +42,9 @@ func still(t *testing.T, store port.Store) *service.Coordinator {
 
 // An operator is the first who meets the group after a failover: his change does not hide
 // that the last writes may be lost.
-func TestAnOperatorsChangeNoticesAFailover(t *testing.T) {
+func TestAnOperatorsChangeNoticesAFailover(t *testing.T) { synctest.Test(t, changeNoticesAFailover) }
+
+func changeNoticesAFailover(t *testing.T) {
 	store := memstore.New()
 	before := still(t, store)
 	if _, err := before.CreateStream(t.Context(), "orders", shards(2)); err != nil {
