@@ -30,15 +30,15 @@ const (
 	feedKeys = 50
 )
 
-// feed starts one; args are further ones of `rsc produce`.
-func (k tools) feed(args ...string) *feed {
+// feed starts one.
+func (k tools) feed() *feed {
 	k.t.Helper()
 	out, in, err := os.Pipe()
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	f := &feed{
-		Process: k.produce(out, args...), input: in,
+		Process: k.produce(out), input: in,
 		stopping: make(chan struct{}), ended: make(chan struct{}), lines: map[string]int{},
 	}
 	if err := out.Close(); err != nil { // the process has its own

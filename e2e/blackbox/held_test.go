@@ -18,13 +18,16 @@ const (
 	// heldMembers wait in these tests, as long as the protocol allows.
 	heldMembers = 1000
 	heldWait    = 10 * time.Second
+	// standstill is for how long the machine may stand still while answers are timed.
+	standstill = 4 * time.Second
 )
 
 // heldHeartbeats are those of a group whose members all wait for an answer, each on a connection of its
 // own.
 type heldHeartbeats struct {
 	conns []*httpload.Conn
-	since time.Time
+	// sent is when each was sent.
+	sent []time.Time
 }
 
 // hold lets so many members join, and then wait.
@@ -40,7 +43,7 @@ func hold(t *testing.T, c *coordinator, members int) *heldHeartbeats {
 	if err := fleet.Settle(t.Context(), members, 200, beat.Beat); err != nil {
 		t.Fatal(err)
 	}
-	h := &heldHeartbeats{conns: make([]*httpload.Conn, members), since: time.Now()}
+	h := &heldHeartbeats{conns: make([]*httpload.Conn, members), sent: make([]time.Time, members)}
 	for i, q := range fleet.Requests() {
 		q.MaxWaitMs = heldWait.Milliseconds()
 		body, err := json.Marshal(q)
@@ -52,6 +55,7 @@ func hold(t *testing.T, c *coordinator, members int) *heldHeartbeats {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
+		h.sent[i] = time.Now()
 		if err := conn.Send(target.HeartbeatRequest(stream, group, q.MemberID, body), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +65,7 @@ func hold(t *testing.T, c *coordinator, members int) *heldHeartbeats {
 	faultkit.Eventually(t, startTimeout, "all heartbeats have come", func() bool {
 		come := 0
 		for _, m := range c.members() {
-			if m.LastHeartbeatAt != nil && !m.LastHeartbeatAt.Before(h.since.Truncate(time.Millisecond)) {
+			if m.LastHeartbeatAt != nil && !m.LastHeartbeatAt.Before(h.sent[0].Truncate(time.Millisecond)) {
 				come++
 			}
 		}
@@ -70,27 +74,22 @@ func hold(t *testing.T, c *coordinator, members int) *heldHeartbeats {
 	return h
 }
 
-// answers reads all answers and returns when the last one came.
-func (h *heldHeartbeats) answers(t *testing.T) (last time.Time) {
+// answers reads all answers and returns when they came.
+func (h *heldHeartbeats) answers(t *testing.T) (came []time.Time) {
 	t.Helper()
-	var mu sync.Mutex
+	came = make([]time.Time, len(h.conns))
 	var reading sync.WaitGroup
-	for _, c := range h.conns {
+	for i, c := range h.conns {
 		reading.Go(func() {
-			status, body, err := c.Receive(heldWait)
-			came := time.Now()
+			status, body, err := c.Receive(startTimeout)
+			came[i] = time.Now()
 			if err != nil || status != http.StatusOK || !bytes.Contains(body, []byte(`"status":"OK"`)) {
 				t.Errorf("a held heartbeat is answered %d %.200s, %v", status, body, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if came.After(last) {
-				last = came
 			}
 		})
 	}
 	reading.Wait()
-	return last
+	return came
 }
 
 // startHolding runs a coordinator, in memory, that may hold heartbeats as long as any.
@@ -108,14 +107,24 @@ func TestHeldHeartbeatsAreAnsweredAtTheEnd(t *testing.T) {
 	c := startHolding(t)
 	h := hold(t, c, heldMembers)
 	asked := time.Now()
-	if took := asked.Sub(h.since); took > heldWait {
-		t.Fatalf("it took %s until all were held: the first is answered by now", took)
-	}
 	c.Proc.Signal(syscall.SIGTERM)
-	took := h.answers(t).Sub(asked)
-	t.Logf("%d held heartbeats were answered within %s of SIGTERM", heldMembers, took)
-	if took > time.Second {
-		t.Errorf("the last of %d held heartbeats was answered after %s, want 1s at most", heldMembers, took)
+	var last time.Time
+	released := 0
+	for i, came := range h.answers(t) {
+		if came.Before(h.sent[i].Add(heldWait)) {
+			released++ // and did not come to its own end
+		}
+		if came.After(last) {
+			last = came
+		}
+	}
+	took := last.Sub(asked)
+	t.Logf("%d held heartbeats were answered within %s of SIGTERM, %d of them before their time; the first was held for %s before", heldMembers, took, released, asked.Sub(h.sent[0]))
+	if took > time.Second+standstill {
+		t.Errorf("the last of %d held heartbeats was answered after %s, want 1s, and %s on top for a machine that stands still", heldMembers, took, standstill)
+	}
+	if released < heldMembers/2 {
+		t.Errorf("only %d of %d held heartbeats were answered before their time", released, heldMembers)
 	}
 	if code := c.Proc.Wait(startTimeout); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -127,7 +136,7 @@ func TestHeldHeartbeatsAreAnsweredAtTheEnd(t *testing.T) {
 func TestNoHeartbeatIsHeldForLong(t *testing.T) {
 	need(t)
 	t.Parallel()
-	c := newCoordinator(t, "--set", "coordinator.member-lease-ttl=60s", "--set", "coordinator.streams.provisioning-enabled=false")
+	c := newCoordinator(t, "--set", "coordinator.member-lease-ttl=66s", "--set", "coordinator.rebalance-timeout=66s", "--set", "coordinator.streams.provisioning-enabled=false")
 	c.CreateStream(stream, 1)
 	target, err := httpload.NewTarget(c.URL, "", "")
 	if err != nil {
@@ -143,7 +152,8 @@ func TestNoHeartbeatIsHeldForLong(t *testing.T) {
 	q.MaxWaitMs = time.Hour.Milliseconds()
 	began := time.Now()
 	r, err := beat.Beat(t.Context(), q)
-	if took := time.Since(began); err != nil || r.Status != protocol.StatusOK || took < heldWait-time.Second || took > heldWait+5*time.Second {
+	// A third of the lease would be twice as long.
+	if took := time.Since(began); err != nil || r.Status != protocol.StatusOK || took < heldWait-time.Second || took >= 2*heldWait {
 		t.Errorf("answered %+v, %v after %s, want OK after %s", r, err, took, heldWait)
 	}
 }

@@ -76,7 +76,11 @@ var statusesOfOld = []string{
 func startOld(t *testing.T, member string, c *coordinator, redis *redisServer, handled *ledger) *oldClient {
 	t.Helper()
 	o := &oldClient{
-		t: t, member: member, base: c.URL, redis: goredis.NewClient(&goredis.Options{Addr: strings.TrimPrefix(redis.url, "redis://"), MaxRetries: -1}),
+		t: t, member: member, base: c.URL, redis: goredis.NewClient(&goredis.Options{
+			// Redis errors end it, so it is patient with one that stands still.
+			Addr: strings.TrimPrefix(redis.url, "redis://"), MaxRetries: -1,
+			DialTimeout: startTimeout, ReadTimeout: startTimeout, WriteTimeout: startTimeout,
+		}),
 		http: &http.Client{Timeout: 5 * time.Second}, interval: time.Second, assigned: map[int]bool{}, handled: handled, ended: make(chan struct{}),
 	}
 	status, body := c.Call(http.MethodPost, "/coord/v1/auth/login", map[string]string{"username": "admin", "password": "password"})

@@ -45,6 +45,7 @@ func feedOld(t *testing.T, redis *redisServer, shards int) (written func() int, 
 // was written is handled.
 func TestOldClientsLive(t *testing.T) {
 	need(t, "redis-server")
+	t.Parallel()
 	const shards = 4
 	metadata, records := startRedis(t, faultkit.Options{Durable: true}), startRedis(t, faultkit.Options{})
 	c := startCoordinator(t, "--redis", metadata.url, "--set", "coordinator.streams.redis.url="+records.url, "--set", "coordinator.routing-lease=1s")
@@ -59,7 +60,7 @@ func TestOldClientsLive(t *testing.T) {
 	read := shards
 	converge := func(what string) {
 		t.Helper()
-		faultkit.Eventually(t, 60*time.Second, what, func() bool {
+		faultkit.Eventually(t, 90*time.Second, what, func() bool {
 			for _, o := range clients {
 				o.alive()
 			}
@@ -69,14 +70,14 @@ func TestOldClientsLive(t *testing.T) {
 	}
 	answers := func(what string) {
 		t.Helper()
-		faultkit.Eventually(t, 30*time.Second, what, func() bool {
+		faultkit.Eventually(t, 90*time.Second, what, func() bool {
 			status, _ := c.Call(http.MethodGet, "/coord/v1/monitoring/streams/"+stream+"/groups/"+group+"/members", nil)
 			return status == http.StatusOK
 		})
 	}
 	scale := func(to int) {
 		t.Helper()
-		faultkit.Eventually(t, 60*time.Second, fmt.Sprintf("the stream is scaled to %d shards", to), func() bool {
+		faultkit.Eventually(t, 90*time.Second, fmt.Sprintf("the stream is scaled to %d shards", to), func() bool {
 			status, body := c.Call(http.MethodPost, "/coord/v1/streams/"+stream+"/scale", map[string]any{"targetShardCount": to, "requestedBy": "test", "reason": "test"})
 			if status != http.StatusAccepted && status != http.StatusConflict { // the change before is not done yet
 				t.Fatalf("scale to %d: %d %s", to, status, body)
@@ -105,7 +106,7 @@ func TestOldClientsLive(t *testing.T) {
 	converge("a and c share more shards")
 	scale(shards)
 	converge("a and c share as many as before")
-	faultkit.Eventually(t, 60*time.Second, "the removed shards are gone", func() bool {
+	faultkit.Eventually(t, 90*time.Second, "the removed shards are gone", func() bool {
 		for _, o := range clients {
 			o.alive() // no shard was removed while it read
 		}
@@ -116,7 +117,7 @@ func TestOldClientsLive(t *testing.T) {
 	// A hiccup of the store, shorter than a lease.
 	metadata.Pause()
 	before := clients["a"].retried.Load()
-	faultkit.Eventually(t, 30*time.Second, "a is told to try again", func() bool {
+	faultkit.Eventually(t, 90*time.Second, "a is told to try again", func() bool {
 		clients["a"].alive()
 		return clients["a"].retried.Load() > before
 	})
@@ -137,7 +138,7 @@ func TestOldClientsLive(t *testing.T) {
 	if status, body := c.Call(http.MethodPost, drain, order); status != http.StatusOK {
 		t.Fatalf("drain a: %d %s", status, body)
 	}
-	faultkit.Eventually(t, 60*time.Second, "c reads all shards", func() bool {
+	faultkit.Eventually(t, 90*time.Second, "c reads all shards", func() bool {
 		clients["a"].alive()
 		members, held := c.holders()
 		return members == 1 && held == shards
@@ -154,7 +155,7 @@ func TestOldClientsLive(t *testing.T) {
 
 	stopFeed()
 	total := written()
-	faultkit.Eventually(t, 60*time.Second, "all that was written is handled", func() bool {
+	faultkit.Eventually(t, 90*time.Second, "all that was written is handled", func() bool {
 		for _, o := range clients {
 			o.alive()
 		}
@@ -197,7 +198,7 @@ func TestBacklogOfOneRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	faultkit.Eventually(t, 20*time.Second, "the record is seen", func() bool { return backlog() == 1 })
+	faultkit.Eventually(t, startTimeout, "the record is seen", func() bool { return backlog() == 1 })
 	t.Logf("one record on one of %d shards was seen after %s", shards, time.Since(began).Round(time.Millisecond))
 }
 

@@ -177,7 +177,7 @@ func (p *page) check(s session) {
 func (p *page) shell(script string, s session) []string {
 	p.t.Helper()
 	shell := exec.CommandContext(p.t.Context(), "bash", "--noprofile", "--norc")
-	shell.Dir, shell.Stdin, shell.WaitDelay = p.t.TempDir(), strings.NewReader(script), time.Second
+	shell.Dir, shell.Stdin, shell.WaitDelay = p.t.TempDir(), strings.NewReader(script), time.Minute
 	var out, aside bytes.Buffer
 	shell.Stdout, shell.Stderr = &out, &out
 	if s.quiet {

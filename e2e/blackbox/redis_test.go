@@ -2,7 +2,9 @@ package blackbox
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
@@ -54,6 +56,21 @@ func (r *redisServer) length(shards int) int {
 			r.t.Fatal(err)
 		}
 		sum += int(n)
+	}
+	return sum
+}
+
+// since returns how many records the shards hold together that were stored at a time or
+// later, by the clock of this machine.
+func (r *redisServer) since(shards int, at time.Time) int {
+	r.t.Helper()
+	sum := 0
+	for shard := range shards {
+		records, err := r.Client.XRange(r.t.Context(), shardKey(shard), strconv.FormatInt(at.UnixMilli(), 10), "+").Result()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		sum += len(records)
 	}
 	return sum
 }

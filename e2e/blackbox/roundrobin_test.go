@@ -30,6 +30,7 @@ func (c *coordinator) holdings() map[string]holding {
 // request to another one. Killing one of them and starting it again ends no
 // member, moves no shard, and repeats no record.
 func TestACoordinatorOfThreeIsKilled(t *testing.T) {
+	t.Parallel()
 	const (
 		shards = 6
 		// Whatever ends because of a coordinator's absence has ended by then.
@@ -73,7 +74,7 @@ func TestACoordinatorOfThreeIsKilled(t *testing.T) {
 	flows := func(when string) {
 		t.Helper()
 		sofar := j.count()
-		faultkit.Eventually(t, long, "records flow "+when, func() bool { return j.count() > sofar+50 })
+		faultkit.Eventually(t, startTimeout, "records flow "+when, func() bool { return j.count() > sofar+50 })
 	}
 	flows("at first")
 

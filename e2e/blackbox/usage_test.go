@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
@@ -42,7 +41,7 @@ func TestExitCodesOfWhatCannotBeDone(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
 			p := faultkit.Command{Path: rsctest.Program(t), Args: strings.Fields(tt.args), Stdout: newFile(t, "stdout")}.Start(t, "rsc")
-			if code := p.Wait(20 * time.Second); code != tt.code {
+			if code := p.Wait(startTimeout); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			p.ExpectLog(tt.says)
