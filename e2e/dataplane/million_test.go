@@ -63,13 +63,13 @@ func TestMillion(t *testing.T) {
 	m.trouble()
 	fed := time.Since(began)
 	deadline := time.Now().Add(millionPatience)
-	for pending, undelivered := int64(1), int64(0); pending+undelivered > 0; {
-		var err error
-		if pending, undelivered, err = m.backlog(); err != nil {
-			t.Fatal(err)
+	for {
+		pending, undelivered, err := m.backlog()
+		if err == nil && pending+undelivered == 0 {
+			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d records are still pending, %d shards have more", pending, undelivered)
+			t.Fatalf("%d records are still pending, %d shards have more (%v)", pending, undelivered, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -20,6 +20,13 @@ func (d *durations) add(one time.Duration) {
 	d.all = append(d.all, one)
 }
 
+// reset forgets all.
+func (d *durations) reset() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = nil
+}
+
 func (d *durations) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -112,6 +112,9 @@ type handling struct {
 	mu       sync.Mutex
 	chance   *rand.Rand
 	attempts map[string]int
+	// meeting are handlers that wait for more of them, met is closed when they are enough.
+	meeting int
+	met     chan struct{}
 }
 
 var (
@@ -157,6 +160,8 @@ func (h *handling) work(ctx context.Context, r consumer.Record, ord order) error
 		os.Exit(3)
 	case "fail":
 		return errByOrder
+	case "meet":
+		return h.meet(ctx, ord.times)
 	case "panic":
 		if attempt <= ord.times {
 			panic("by order")
@@ -170,6 +175,26 @@ func (h *handling) work(ctx context.Context, r consumer.Record, ord order) error
 		return errByChance
 	}
 	return nil
+}
+
+// meet waits until so many handlers are in it.
+func (h *handling) meet(ctx context.Context, many int) error {
+	h.mu.Lock()
+	if h.meeting == 0 {
+		h.met = make(chan struct{})
+	}
+	met := h.met
+	if h.meeting++; h.meeting == many {
+		h.meeting = 0
+		close(met)
+	}
+	h.mu.Unlock()
+	select {
+	case <-met:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // sleep waits, or returns why ctx ended.
@@ -190,7 +215,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // order is what a record asks of its handler.
 type order struct {
 	// what is empty, or one of: exit (ends the process), fail (always), panic and
-	// stumble (so many times).
+	// stumble (so many times), meet (waits until so many are there).
 	what  string
 	times int
 	// hold is how long the handler takes on top of its plan.

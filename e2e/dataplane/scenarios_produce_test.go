@@ -56,7 +56,16 @@ func frozenServer(t *testing.T, kind faultkit.Kind) finding {
 		defer close(met)
 		f.publish(t.Context(), 10)
 	}()
-	time.Sleep(freeze) // the event itself, nothing is waited for
+	frozen := time.Now()
+	faultkit.Eventually(t, patience, "a batch has met the freeze", func() bool {
+		for _, s := range f.outcomes() {
+			if s.outcome == unknown {
+				return true
+			}
+		}
+		return false
+	})
+	time.Sleep(freeze - time.Since(frozen)) // the event itself, nothing is waited for
 	w.server.Resume()
 	<-met
 	f.publish(t.Context(), 100)

