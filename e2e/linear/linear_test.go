@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,8 +17,11 @@ import (
 
 const (
 	writers      = 4
-	writerTime   = 2 * time.Minute
+	writerTime   = 3 * time.Minute
 	checkTimeout = 2 * time.Minute
+	// faultEvery is how much the writers note between two faults, in bytes: of a few dozen
+	// calls.
+	faultEvery = 8 << 10
 )
 
 // TestWritersSeeOneOrder: several processes load, save, renew and delete the same
@@ -130,21 +134,39 @@ func runWriters(t *testing.T, common plan, kill bool, fault func()) []op {
 			info, err := os.Stat(outs[0])
 			return err == nil && info.Size() > 20_000
 		})
+		// Not between two calls: at least one is never answered.
+		processes[0].Pause()
+		for under := 0; under == 0; {
+			for _, o := range readNotes(t, outs[0]) {
+				if o.Outcome == outcomeUnknown {
+					under++
+				}
+			}
+			if under == 0 {
+				processes[0].Resume()
+				processes[0].Pause()
+			}
+		}
 		processes[0].Kill()
 	}
 	deadline := time.Now().Add(writerTime)
+	hurt := int64(0)
 	for i, p := range processes {
 		for p.Runs() {
 			if time.Now().After(deadline) {
 				t.Fatal("the writers do not come to an end")
 			}
-			fault()
+			// Not more often than the writers get on, however slow they are.
+			if now := written(t, outs); now >= hurt+faultEvery {
+				hurt = now
+				fault()
+			}
 			select {
 			case <-p.Ended():
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
-		if code := p.Wait(time.Second); code != 0 && (!kill || i != 0) {
+		if code := p.Wait(writerTime); code != 0 && (!kill || i != 0) {
 			t.Fatalf("%s ended with %d: %s", p.Name, code, p.Log())
 		}
 	}
@@ -153,6 +175,22 @@ func runWriters(t *testing.T, common plan, kill bool, fault func()) []op {
 		ops = append(ops, readNotes(t, out)...)
 	}
 	return ops
+}
+
+// written is how many bytes the writers have noted.
+func written(t *testing.T, outs []string) (sum int64) {
+	t.Helper()
+	for _, out := range outs {
+		info, err := os.Stat(out)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it has not begun
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += info.Size()
+	}
+	return sum
 }
 
 // breakConnections cuts all clients off from one of the nodes.
@@ -166,9 +204,9 @@ func breakConnections(t *testing.T, s *faultkit.Server) {
 	}
 }
 
-// loseReplies loses an answer to a script.
+// loseReplies loses the next answer to a script.
 func loseReplies(_ *testing.T, s *faultkit.Server) {
-	s.Proxies[0].Lose(faultkit.Loss{Command: "EVALSHA", Every: 20, Times: 1})
+	s.Proxies[0].Lose(faultkit.Loss{Command: "EVALSHA", Every: 1, Times: 1})
 }
 
 // moveSlots moves each slot to another master.
