@@ -11,13 +11,17 @@ import (
 	"github.com/redis-stream-coordinator/rsc/e2e/faultkit"
 )
 
-const (
+// hopeless is how long is waited for a group that is late, to say how late.
+const hopeless = 2 * time.Minute
+
+var (
+	// standstill is for how long the machine may stand still in the short form, on top of
+	// what is allowed.
+	standstill = map[bool]time.Duration{true: 0, false: 10 * time.Second}[long()]
 	// inOrder is how long it may take after the last fault until the group is in order,
 	// corrected is the same where the store lost writes.
-	inOrder   = lease + 2*time.Second
-	corrected = 2*lease + 3*time.Second
-	// hopeless is how long is waited for a group that is late, to say how late.
-	hopeless = time.Minute
+	inOrder   = lease + 2*time.Second + standstill
+	corrected = 2*lease + 3*time.Second + standstill
 )
 
 // TestChaosOnCluster: three coordinators share a Redis Cluster and members know all

@@ -9,7 +9,7 @@ import (
 )
 
 // longer is for how long that lasts which is to last longer than a lease.
-const longer = lease + time.Second
+var longer = lease + time.Second
 
 // fault is something that happens for a while.
 type fault struct {

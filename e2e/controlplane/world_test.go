@@ -250,8 +250,9 @@ func (w *world) judge() {
 	overlaps, tokens := w.ledger.overlaps()
 	faultkit.Report(w.t, "a shard had two readers", overlaps)
 	faultkit.Report(w.t, "a token did not rise", tokens)
-	// The one is the monotonic clock's, the other the wall clock's.
-	mono, wall := time.Since(w.began), time.Now().Round(0).Sub(w.began.Round(0))
+	// The one is the monotonic clock's, the other the wall clock's, of one moment.
+	now := time.Now()
+	mono, wall := now.Sub(w.began), now.Round(0).Sub(w.began.Round(0))
 	if drift := (wall - mono).Abs(); drift > maxDrift {
 		w.t.Errorf("the clock of this machine was set by %s meanwhile, which spoils what is compared: run the test again", drift)
 	}
