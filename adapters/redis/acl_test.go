@@ -114,7 +114,7 @@ func TestDocumentedRules(t *testing.T) {
 	if _, _, err := streams.Entry(t.Context(), routing.StreamKey("porttest-inspect", 0), "1-1"); err != nil {
 		t.Errorf("entry: %v", err)
 	}
-	cfg.KeyPrefix, cfg.Mutex.TTL = freshPrefix(), 200*time.Millisecond
+	cfg.KeyPrefix, cfg.Mutex.TTL = freshPrefix(), 15*time.Second // not so short that it may be lost before
 	if err := open(t, cfg).Audit().Record(t.Context(), port.AuditEntry{StreamPrefix: "orders"}); err != nil {
 		t.Errorf("audit: %v", err)
 	}
@@ -132,7 +132,7 @@ func TestDocumentedRules(t *testing.T) {
 func TestDocumentedRulesOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, true)
-	admin, rules := rawCluster(t, cluster), documentedRules(t)
+	admin, rules := rawCluster(t, cluster.Addrs()), documentedRules(t)
 	var nodes []*goredis.Client
 	for _, server := range slices.Concat(cluster.Masters, cluster.Replicas) {
 		node := raw(t, server.URL())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -15,7 +16,7 @@ import (
 func TestRefusedDoNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	c, err := Open(t.Context(), Config{URL: "redis://" + server.Addr()})
+	c, err := Open(t.Context(), Config{URL: "redis://" + server.Addr(), DialTimeout: time.Minute, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

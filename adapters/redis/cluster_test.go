@@ -18,17 +18,9 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/routing"
 )
 
-// rawCluster returns a client of the test's own, to look at the keys with.
-func rawCluster(t *testing.T, c *redistest.Cluster) *goredis.ClusterClient {
-	t.Helper()
-	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: c.Addrs()})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
 func openCluster(t *testing.T, c *redistest.Cluster) *redis.Streams {
 	t.Helper()
-	return open(t, redis.Config{Addrs: c.Addrs(), Patience: 30 * time.Second}).Streams()
+	return open(t, redis.Config{Addrs: c.Addrs()}).Streams()
 }
 
 // wantGroup fails unless every shard has the group.
@@ -45,8 +37,8 @@ func wantGroup(t *testing.T, c *goredis.ClusterClient, prefix, group string, end
 func TestStreamsOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, false)
-	c := rawCluster(t, cluster)
-	cfg := redis.Config{Addrs: cluster.Addrs(), Patience: 30 * time.Second}
+	c := rawCluster(t, cluster.Addrs())
+	cfg := redis.Config{Addrs: cluster.Addrs()}
 	streamSuites(t, cfg, c, func(ctx context.Context) error { return c.ForEachMaster(ctx, removeKeys) })
 }
 
@@ -64,7 +56,7 @@ func TestWrongKind(t *testing.T) {
 		"Sentinels by an address of nobody":        {redis.Config{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, MasterName: "mymaster"}, "refused"},
 		"a Cluster by several addresses of nobody": {redis.Config{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}}, "refused"},
 	} {
-		client, err := redis.Open(t.Context(), test.cfg)
+		client, err := redis.Open(t.Context(), patient(test.cfg))
 		if err == nil {
 			_ = client.Close()
 			t.Errorf("%s: opened", name)
@@ -85,7 +77,7 @@ func TestSlotsMove(t *testing.T) {
 	t.Parallel()
 	const shards = 12
 	cluster := redistest.StartCluster(t, 3, false)
-	c, s := rawCluster(t, cluster), openCluster(t, cluster)
+	c, s := rawCluster(t, cluster.Addrs()), openCluster(t, cluster)
 	p := port.Provision{Prefix: "orders", End: shards, Groups: []string{"g"}, Start: protocol.StartEarliest}
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -129,17 +121,19 @@ func TestMasterDies(t *testing.T) {
 	t.Parallel()
 	const shards = 12
 	cluster := redistest.StartCluster(t, 3, true)
-	c, s := rawCluster(t, cluster), openCluster(t, cluster)
+	c, s := rawCluster(t, cluster.Addrs()), openCluster(t, cluster)
 	p := port.Provision{Prefix: "orders", End: shards, Groups: []string{"g"}, Start: protocol.StartEarliest}
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	cluster.InStep()
-	cluster.Masters[1].Kill()
+	cluster.Kill(cluster.Masters[1])
+	cluster.TakeOver(cluster.Masters[1])
 	p.Groups = []string{"g", "h"}
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
+	cluster.CalmDown()
 	wantGroup(t, c, "orders", "h", shards)
 	redistest.Eventually(t, "a ping of all masters", func() bool { return s.Ping(t.Context()) == nil })
 	if err := s.Remove(t.Context(), "orders", 0, shards); err != nil {
@@ -154,14 +148,14 @@ func TestClusterDown(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, false)
 	impatient := open(t, redis.Config{Addrs: cluster.Addrs(), Patience: 200 * time.Millisecond}).Streams()
 	s := openCluster(t, cluster)
-	cluster.Masters[2].Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
+	cluster.Kill(cluster.Masters[2])
 	for name, call := range map[string]func() error{
 		"patience": func() error {
 			return impatient.Provision(t.Context(), port.Provision{Prefix: "orders", End: 12, Groups: []string{"g"}})
 		},
 		"context": func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
 			return s.Provision(ctx, port.Provision{Prefix: "orders", End: 12, Groups: []string{"g"}})
 		},
 	} {
@@ -170,7 +164,7 @@ func TestClusterDown(t *testing.T) {
 		if !errors.Is(err, protocol.ErrProvisioning) {
 			t.Errorf("%s: %v, want ErrProvisioning", name, err)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > patience/2 {
 			t.Errorf("%s: it took %s", name, took)
 		}
 	}
@@ -202,7 +196,7 @@ func TestLostAnswerOnCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.End = 6
-	proxy.LoseNext()
+	proxy.LoseAnswerTo("xgroup")
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestUndelivered(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 2, false)
-		testUndelivered(t, rawCluster(t, cluster), openCluster(t, cluster))
+		testUndelivered(t, rawCluster(t, cluster.Addrs()), openCluster(t, cluster))
 	})
 }
 

@@ -1,30 +1,54 @@
 package redis_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
+	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/redistest"
 	"github.com/redis-stream-coordinator/rsc/core/port"
 	"github.com/redis-stream-coordinator/rsc/core/port/porttest"
 )
 
 func init() { redis.SetLibraryLogger(slog.New(slog.DiscardHandler)) }
 
-// open opens a client that the test closes.
+// patience is how long these tests let a server take to answer where the time is not what
+// they are about: the defaults are too short for a machine that stands still for seconds.
+const patience = time.Minute
+
+// patient has patience for what cfg leaves open.
+func patient(cfg redis.Config) redis.Config {
+	cfg.DialTimeout = cmp.Or(cfg.DialTimeout, patience)
+	cfg.Timeout = cmp.Or(cfg.Timeout, patience)
+	cfg.Patience = cmp.Or(cfg.Patience, patience)
+	cfg.WaitTimeout = cmp.Or(cfg.WaitTimeout, cfg.Timeout/2)
+	return cfg
+}
+
+// open opens a client that the test closes. A server that does not answer within a short
+// time that cfg has is asked again.
 func open(tb testing.TB, cfg redis.Config) *redis.Client {
 	tb.Helper()
-	c, err := redis.Open(tb.Context(), cfg)
-	if err != nil {
-		tb.Fatalf("open %s: %v", cfg.URL, err)
-	}
+	var c *redis.Client
+	redistest.Eventually(tb, "a client of "+cfg.URL, func() (opened bool) {
+		var err error
+		if c, err = redis.Open(tb.Context(), patient(cfg)); err == nil {
+			return true
+		}
+		if cfg.Timeout == 0 || !redis.Unavailable(err) {
+			tb.Fatalf("open %s: %v", cfg.URL, err)
+		}
+		return false
+	})
 	tb.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			tb.Errorf("close: %v", err)
@@ -35,10 +59,20 @@ func open(tb testing.TB, cfg redis.Config) *redis.Client {
 
 func openStore(tb testing.TB, cfg redis.Config) *redis.Store {
 	tb.Helper()
-	s, err := open(tb, cfg).Store(tb.Context())
-	if err != nil {
-		tb.Fatalf("open the store: %v", err)
-	}
+	return storeOn(tb, open(tb, cfg), cfg)
+}
+
+// storeOn opens the store of a client that was opened with cfg.
+func storeOn(tb testing.TB, c *redis.Client, cfg redis.Config) *redis.Store {
+	tb.Helper()
+	var s *redis.Store
+	redistest.Eventually(tb, "the store", func() (opened bool) {
+		var err error
+		if s, err = c.Store(tb.Context()); err != nil && cfg.Timeout == 0 && cfg.WaitTimeout == 0 {
+			tb.Fatalf("open the store: %v", err)
+		}
+		return err == nil
+	})
 	return s
 }
 
@@ -54,6 +88,8 @@ func raw(tb testing.TB, url string) *goredis.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = patience, patience, patience, patience
+	opts.MaxRetries = -1 // what is repeated may be carried out twice
 	c := goredis.NewClient(opts)
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
@@ -65,7 +101,15 @@ func universal(tb testing.TB, cfg redis.Config) goredis.UniversalClient {
 	if cfg.URL != "" {
 		return raw(tb, cfg.URL)
 	}
-	c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: cfg.Addrs})
+	return rawCluster(tb, cfg.Addrs)
+}
+
+// rawCluster returns a client of the test's own for a Cluster.
+func rawCluster(tb testing.TB, addrs []string) *goredis.ClusterClient {
+	tb.Helper()
+	c := goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs: addrs, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
+	})
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -95,6 +139,8 @@ func metadataSuites(t *testing.T, cfg redis.Config) {
 		porttest.Mutex(t, func(t *testing.T) port.Mutex {
 			cfg := cfg
 			cfg.KeyPrefix = freshPrefix()
+			// A holder that stands still loses its mutex after a while, as it should.
+			cfg.Mutex.TTL, cfg.Mutex.AcquireTimeout = time.Hour, patience
 			return openMutex(t, cfg)
 		})
 	})
@@ -159,4 +205,21 @@ func calls(t *testing.T, c *goredis.Client, command string) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// atOnce fails unless do, which can be repeated, takes less than a second: it always
+// takes longer where it waits for something, and now and then on a busy machine.
+func atOnce(t *testing.T, do func()) {
+	t.Helper()
+	const attempts = 20
+	var took []time.Duration
+	for range attempts {
+		start := time.Now()
+		do()
+		took = append(took, time.Since(start))
+		if took[len(took)-1] < time.Second {
+			return
+		}
+	}
+	t.Errorf("it took %s", took)
 }

@@ -102,7 +102,7 @@ func TestInspectShardsOneByOne(t *testing.T) {
 func TestInspectShardsOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, false)
-	c, s := rawCluster(t, cluster), openCluster(t, cluster)
+	c, s := rawCluster(t, cluster.Addrs()), openCluster(t, cluster)
 	var keys []string
 	for shard := range 16 {
 		key := routing.StreamKey("orders", shard)

@@ -19,8 +19,11 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/service"
 )
 
-// outageTimings keep a fault test short.
-var outageTimings = protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: 2 * time.Second, RebalanceTimeout: 2 * time.Second}
+// outageTimings have a lease that no fault, and no machine that stands still, outlasts.
+var outageTimings = protocol.Timings{HeartbeatInterval: 100 * time.Millisecond, Lease: time.Hour, RebalanceTimeout: time.Hour}
+
+// shortTick is the time between two looks at the leases where that is not to be waited for.
+const shortTick = 100 * time.Millisecond
 
 // tried is a coordinator on a store in Redis, with one member that holds both
 // shards of the stream orders.
@@ -37,10 +40,7 @@ type tried struct {
 func startCoordinator(t *testing.T, cfg redis.Config, tick time.Duration) *service.Coordinator {
 	t.Helper()
 	client := open(t, cfg)
-	store, err := client.Store(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storeOn(t, client, cfg)
 	c, err := service.New(
 		service.Config{ID: "test", Timings: outageTimings, TickInterval: tick, Logger: slog.New(slog.DiscardHandler)},
 		service.Ports{Store: store, Signal: store, Mutex: client.Mutex()},
@@ -63,17 +63,26 @@ func startCoordinator(t *testing.T, cfg redis.Config, tick time.Duration) *servi
 
 func startTried(t *testing.T, cfg redis.Config) *tried {
 	t.Helper()
-	return startTriedAt(t, startCoordinator(t, cfg, 100*time.Millisecond))
+	return startTriedAt(t, startCoordinator(t, cfg, shortTick))
 }
 
 func startTriedAt(t *testing.T, c *service.Coordinator) *tried {
 	t.Helper()
 	x := &tried{t: t, c: c, counts: map[protocol.Status]int{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last answer was %+v, the statuses %v", x.last, x.counts)
+		}
+	})
 	n := 2
-	if _, err := x.c.CreateStream(t.Context(), "orders", protocol.CreateStream{InitialShardCount: &n, RequestedBy: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	x.settles(10 * time.Second)
+	redistest.Eventually(t, "a stream", func() bool {
+		_, err := x.c.CreateStream(t.Context(), "orders", protocol.CreateStream{InitialShardCount: &n, RequestedBy: "test"})
+		if err != nil {
+			t.Logf("create: %v", err) // a short time of cfg was too short
+		}
+		return err == nil || errors.Is(err, protocol.ErrStreamExists)
+	})
+	x.settles()
 	return x
 }
 
@@ -112,24 +121,25 @@ func (x *tried) beat() protocol.HeartbeatResponse {
 // leave ends the member.
 func (x *tried) leave() {
 	x.t.Helper()
-	q := x.next()
-	q.MemberEpoch, q.OwnedShards = protocol.EpochLeave, nil
-	if r := x.c.Heartbeat(x.t.Context(), "orders", "billing", q); r.Status != protocol.StatusOK {
+	var r protocol.HeartbeatResponse
+	redistest.Eventually(x.t, "the end of the member", func() bool {
+		q := x.next()
+		q.MemberEpoch, q.OwnedShards = protocol.EpochLeave, nil
+		r = x.c.Heartbeat(x.t.Context(), "orders", "billing", q)
+		return r.Status != protocol.StatusRetry
+	})
+	if r.Status != protocol.StatusOK {
 		x.t.Fatalf("leave: %s %s", r.Status, r.Reason)
 	}
 }
 
 // settles beats until both shards are held, and nothing is to be corrected.
-func (x *tried) settles(within time.Duration) {
+func (x *tried) settles() {
 	x.t.Helper()
-	for end := time.Now().Add(within); ; {
-		if r := x.beat(); r.Status == protocol.StatusOK && len(r.Assignment.AssignedShards) == 2 {
-			return
-		} else if time.Now().After(end) {
-			x.t.Fatalf("not settled after %s: %+v, statuses %v", within, r, x.counts)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	redistest.Eventually(x.t, "all to be well", func() bool {
+		r := x.beat()
+		return r.Status == protocol.StatusOK && len(r.Assignment.AssignedShards) == 2
+	})
 }
 
 // untilRetry beats until a fault has set in: a heartbeat is answered RETRY.
@@ -142,20 +152,19 @@ func (x *tried) untilRetry() {
 // again, none is ended, no epoch goes back, and all is well when it is over.
 func TestRetryMeanwhile(t *testing.T) {
 	t.Parallel()
-	after := outageTimings.Lease + 3*time.Second
 	t.Run("frozen", func(t *testing.T) {
 		server := redistest.Start(t)
 		x := startTried(t, redis.Config{URL: server.URL(), Timeout: 300 * time.Millisecond})
 		server.Freeze()
 		x.untilRetry()
 		server.Thaw()
-		x.settles(after)
+		x.settles()
 	})
 	t.Run("restarted", func(t *testing.T) {
 		server := redistest.Start(t)
 		x := startTried(t, redis.Config{URL: server.URL()})
 		server.Restart()
-		x.settles(after)
+		x.settles()
 	})
 	t.Run("read only", func(t *testing.T) {
 		server := redistest.Start(t)
@@ -168,7 +177,7 @@ func TestRetryMeanwhile(t *testing.T) {
 		if err := c.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 			t.Fatal(err)
 		}
-		x.settles(after)
+		x.settles()
 	})
 	t.Run("loading", func(t *testing.T) {
 		server := redistest.Start(t, "--enable-debug-command", "local")
@@ -177,16 +186,20 @@ func TestRetryMeanwhile(t *testing.T) {
 		for i := range 400 {
 			c.Set(t.Context(), fmt.Sprint("filling-", i), strings.Repeat("x", 100), 0)
 		}
-		for name, value := range map[string]string{"key-load-delay": "10000", "loading-process-events-interval-bytes": "1024"} {
+		set := func(name, value string) {
+			t.Helper()
 			if err := c.ConfigSet(t.Context(), name, value).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
+		set("loading-process-events-interval-bytes", "1024")
+		set("key-load-delay", "100000") // microseconds for each key, until somebody has met it
 		var loading sync.WaitGroup
 		loading.Go(func() { c.Do(t.Context(), "DEBUG", "RELOAD") })
 		x.untilRetry()
+		set("key-load-delay", "0")
 		loading.Wait()
-		x.settles(after)
+		x.settles()
 	})
 	t.Run("scripts forgotten", func(t *testing.T) {
 		server := redistest.Start(t)
@@ -202,18 +215,20 @@ func TestRetryMeanwhile(t *testing.T) {
 	t.Run("Sentinel's failover", func(t *testing.T) {
 		w := redistest.StartWatched(t)
 		x := startTried(t, redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: w.Name})
-		w.Replica.InStep(w.Master)
-		w.Master.Kill()
+		w.KillMaster()
 		x.untilRetry()
-		x.settles(20 * time.Second)
+		w.TakeOver()
+		x.settles()
 	})
 	t.Run("a Cluster's failover", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, true)
 		x := startTried(t, redis.Config{Addrs: cluster.Addrs()})
 		cluster.InStep()
-		cluster.Owner(slotOf(redis.DefaultKeyPrefix, orders)).Kill()
+		mine := cluster.Owner(slotOf(redis.DefaultKeyPrefix, orders))
+		cluster.Kill(mine)
 		x.untilRetry()
-		x.settles(20 * time.Second)
+		cluster.TakeOver(mine)
+		x.settles()
 	})
 	t.Run("a Cluster that is down", func(t *testing.T) {
 		// A master of other slots dies: until its replica takes over, all others
@@ -221,25 +236,17 @@ func TestRetryMeanwhile(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, true)
 		x := startTried(t, redis.Config{Addrs: cluster.Addrs()})
 		mine := slices.Index(cluster.Masters, cluster.Owner(slotOf(redis.DefaultKeyPrefix, orders)))
+		other := cluster.Masters[(mine+1)%3]
 		cluster.InStep()
-		cluster.Masters[(mine+1)%3].Kill()
-		seen := make(chan struct{})
-		go func() {
-			defer close(seen)
-			c := raw(t, cluster.Masters[mine].URL())
-			redistest.Eventually(t, "the Cluster to be down", func() bool {
-				return strings.Contains(c.ClusterInfo(t.Context()).Val(), "cluster_state:fail")
-			})
-		}()
-		for down := true; down; {
-			select {
-			case <-seen:
-				down = false
-			default:
-				x.beat()
-			}
-		}
-		x.settles(20 * time.Second)
+		cluster.Kill(other)
+		c := raw(t, cluster.Masters[mine].URL())
+		redistest.Eventually(t, "the Cluster to be down", func() bool {
+			x.beat()
+			return strings.Contains(c.ClusterInfo(t.Context()).Val(), "cluster_state:fail")
+		})
+		x.untilRetry()
+		cluster.TakeOver(other)
+		x.settles()
 	})
 	t.Run("a slot that moves", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, false)
@@ -247,7 +254,7 @@ func TestRetryMeanwhile(t *testing.T) {
 		slot := slotOf(redis.DefaultKeyPrefix, orders)
 		mine := slices.Index(cluster.Masters, cluster.Owner(slot))
 		redistest.MoveSlot(slot, cluster.Masters[mine], cluster.Masters[(mine+1)%3], false)
-		x.settles(after)
+		x.settles()
 	})
 }
 
@@ -264,39 +271,49 @@ func TestNothingWithoutReplicas(t *testing.T) {
 		w.Sentinel.Kill()
 		x := startTried(t, waits(redis.Config{URL: w.Master.URL()}))
 		w.Replica.Freeze()
-		x.wantNoOK(2 * time.Second)
+		x.wantNoOK(12)
 		w.Replica.Thaw()
-		x.settles(10 * time.Second)
+		x.settles()
 	})
 	t.Run("replica gone", func(t *testing.T) {
 		w := redistest.StartWatched(t)
 		w.Sentinel.Kill()
 		x := startTried(t, waits(redis.Config{URL: w.Master.URL()}))
 		w.Replica.Kill()
-		x.wantNoOK(2 * time.Second)
+		x.wantNoOK(12)
 	})
 	t.Run("cut off from its Cluster", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, true)
 		x := startTried(t, waits(redis.Config{Addrs: cluster.Addrs(), Timeout: 300 * time.Millisecond}))
 		mine := cluster.Owner(slotOf(redis.DefaultKeyPrefix, orders))
-		for _, other := range slices.Concat(cluster.Masters, cluster.Replicas) {
-			if other != mine {
-				other.Freeze()
-			}
+		others := slices.DeleteFunc(slices.Concat(cluster.Masters, cluster.Replicas), func(s *redistest.Server) bool { return s == mine })
+		for _, other := range others {
+			other.Freeze()
 		}
-		x.wantNoOK(3 * time.Second)
-		for _, other := range slices.Concat(cluster.Masters, cluster.Replicas) {
+		// It takes writes until it notices, and none after that.
+		x.wantNoOK(4)
+		c := raw(t, mine.URL())
+		if err := c.ConfigSet(t.Context(), "cluster-node-timeout", "1000").Err(); err != nil {
+			t.Fatal(err)
+		}
+		redistest.Eventually(t, "the Cluster to be down", func() bool {
+			x.wantRetry()
+			return strings.Contains(c.ClusterInfo(t.Context()).Val(), "cluster_state:fail")
+		})
+		x.wantNoOK(4)
+		for _, other := range others {
 			other.Thaw()
 		}
-		x.settles(20 * time.Second)
+		x.settles()
 	})
 	// A group that another coordinator has changed there: it is not shown.
 	t.Run("what others wrote", func(t *testing.T) {
 		w := redistest.StartWatched(t)
 		w.Sentinel.Kill()
+		unhurried := openStore(t, redis.Config{URL: w.Master.URL(), KeyPrefix: "P", WaitReplicas: 1})
 		careful := openStore(t, waits(redis.Config{URL: w.Master.URL(), KeyPrefix: "P"}))
 		careless := openStore(t, redis.Config{URL: w.Master.URL(), KeyPrefix: "P"})
-		v, err := careful.SaveGroup(t.Context(), orders, port.GroupSave{Nonce: "n1", Body: []byte("one")})
+		v, err := unhurried.SaveGroup(t.Context(), orders, port.GroupSave{Nonce: "n1", Body: []byte("one")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,14 +335,20 @@ func TestNothingWithoutReplicas(t *testing.T) {
 	})
 }
 
-// wantNoOK beats for a while, from when the fault has set in.
-func (x *tried) wantNoOK(d time.Duration) {
+// wantNoOK beats so often, from when the fault has set in.
+func (x *tried) wantNoOK(times int) {
 	x.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); {
-		if r := x.beat(); r.Status != protocol.StatusRetry {
-			x.t.Fatalf("answered %s without a replica: %s", r.Status, r.Reason)
-		}
+	for range times {
+		x.wantRetry()
 		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// wantRetry beats once.
+func (x *tried) wantRetry() {
+	x.t.Helper()
+	if r := x.beat(); r.Status != protocol.StatusRetry {
+		x.t.Fatalf("answered %s without a replica: %s", r.Status, r.Reason)
 	}
 }
 
@@ -333,27 +356,36 @@ func (x *tried) wantNoOK(d time.Duration) {
 // of what another one changed long before the first would have looked.
 func TestChangesReachOtherCoordinators(t *testing.T) {
 	t.Parallel()
-	const tick, rounds = 600 * time.Millisecond, 7
+	// Nobody looks before the wait is over.
+	tick, wait := outageTimings.Lease/3, protocol.MaxWait(time.Hour, outageTimings.Lease)
+	const rounds = 7
 	for name, cfg := range map[string]redis.Config{
 		"one server": {URL: redistest.Start(t).URL()},
 		"a Cluster":  {Addrs: redistest.StartCluster(t, 3, false).Addrs()},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c := universal(t, cfg)
+			stamps := func() string {
+				return fmt.Sprint(c.HGetAll(t.Context(), redis.DefaultKeyPrefix+":{orders:billing}:live").Val())
+			}
 			x := startTriedAt(t, startCoordinator(t, cfg, tick))
 			x.c = startCoordinator(t, cfg, tick)
 			there := startCoordinator(t, cfg, tick)
 			var took []time.Duration
 			for i := range rounds {
-				x.settles(10 * time.Second)
+				x.settles()
 				q := x.next()
-				q.MaxWaitMs = outageTimings.Lease.Milliseconds()
+				q.MaxWaitMs = wait.Milliseconds()
 				heard := make(chan protocol.HeartbeatResponse, 1)
+				before := stamps()
 				go func() { heard <- x.c.Heartbeat(t.Context(), "orders", "billing", q) }()
+				// It waits once its lease was renewed and nothing was new.
+				redistest.Eventually(t, "the renewal", func() bool { return stamps() != before })
 				// A change of mind: it joins and leaves, and the other one lets go and
 				// is given back. The first that waits is answered at the join.
 				other := &tried{t: t, c: there, id: fmt.Sprint("b", i), counts: map[protocol.Status]int{}}
 				began := time.Now()
-				other.beat()
+				redistest.Eventually(t, "the join", func() bool { return other.beat().Status != protocol.StatusRetry })
 				x.last = <-heard
 				took = append(took, time.Since(began))
 				if n := len(x.last.Assignment.AssignedShards); n != 1 {
@@ -362,8 +394,8 @@ func TestChangesReachOtherCoordinators(t *testing.T) {
 				other.leave()
 			}
 			slices.Sort(took)
-			if took[rounds/2] > tick/4 {
-				t.Errorf("it took %s in the middle, with ticks every %s: %v", took[rounds/2], tick, took)
+			if took[rounds/2] > wait/2 {
+				t.Errorf("it took %s in the middle, with nobody looking for %s: %v", took[rounds/2], wait, took)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package redis_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis-stream-coordinator/rsc/adapters/redis"
 	"github.com/redis-stream-coordinator/rsc/adapters/redis/internal/redistest"
@@ -16,14 +15,14 @@ import (
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t)
-	client := open(t, redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: w.Name, Patience: 30 * time.Second})
+	client := open(t, redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: w.Name})
 	s := client.Streams()
 	p := port.Provision{Prefix: "orders", End: 3, Groups: []string{"g"}, Start: protocol.StartEarliest}
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	w.Replica.InStep(w.Master)
-	w.Master.Kill()
+	w.KillMaster()
+	w.TakeOver()
 	p.Groups = []string{"g", "h"}
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -42,7 +41,7 @@ func TestSentinel(t *testing.T) {
 func TestSentinelOfAnotherName(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t)
-	_, err := redis.Open(t.Context(), redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: "other"})
+	_, err := redis.Open(t.Context(), patient(redis.Config{Addrs: []string{w.Sentinel.Addr}, MasterName: "other"}))
 	if err == nil || !strings.Contains(err.Error(), "the master's name") {
 		t.Errorf("got %v", err)
 	}

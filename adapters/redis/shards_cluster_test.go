@@ -20,7 +20,7 @@ func TestShardsMove(t *testing.T) {
 	t.Parallel()
 	const shards = 12
 	cluster := redistest.StartCluster(t, 3, false)
-	c, s := rawCluster(t, cluster), openCluster(t, cluster)
+	c, s := rawCluster(t, cluster.Addrs()), openCluster(t, cluster)
 	p := port.Provision{Prefix: "orders", End: shards, Groups: []string{"g"}, Start: protocol.StartEarliest}
 	if err := s.Provision(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,8 @@ func TestShardsWhileAMasterDies(t *testing.T) {
 	for i := range indexes {
 		indexes[i], want[i] = i, port.ShardGone
 	}
-	cluster.Masters[1].Kill()
+	cluster.Kill(cluster.Masters[1])
+	cluster.TakeOver(cluster.Masters[1])
 	seen := looked(t, s, indexes...)
 	if _, err := s.Find(t.Context(), "orders", 0, shards); err != nil {
 		t.Error(err)

@@ -9,7 +9,7 @@ import (
 
 func open(t *testing.T) *Client {
 	t.Helper()
-	c, s, err := Open(&Options{URL: "redis://" + miniredis.RunT(t).Addr(), DialTimeout: time.Second, Timeout: time.Second})
+	c, s, err := Open(&Options{URL: "redis://" + miniredis.RunT(t).Addr(), DialTimeout: time.Minute, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package redistest
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,16 +12,31 @@ import (
 
 const slotCount = 16384
 
-// eventuallyTimeout bounds how long a Cluster takes to agree on anything.
-const eventuallyTimeout = 30 * time.Second
+// eventuallyTimeout bounds how long anything is waited for; a Sentinel alone does nothing
+// for half a minute after it was kept from running for two seconds.
+const eventuallyTimeout = 2 * time.Minute
 
-// Cluster is a Redis Cluster of one test.
+const (
+	// hasty is how many milliseconds a node of a Cluster may be silent before the others
+	// take it for dead, while they get to know each other or one of them is dead.
+	hasty = 1000
+	// calm is that otherwise: a node that gets nothing of its processor for a few
+	// seconds is not taken for dead.
+	calm = 600_000
+	// meetAgain is how long nodes may take to know each other before they are introduced
+	// once more: a handshake that takes longer than a node may be silent is given up.
+	meetAgain = 3 * time.Second
+)
+
+// Cluster is a Redis Cluster of one test. No replica takes over, and no node is taken for
+// dead, before Kill and TakeOver.
 type Cluster struct {
 	// Masters share the slots evenly, in order. Replicas has one of each master,
 	// or none.
 	Masters, Replicas []*Server
 
-	tb testing.TB
+	tb     testing.TB
+	joined []*Server
 }
 
 // StartCluster starts so many masters, with a replica each if asked for, waits
@@ -39,17 +55,72 @@ func StartCluster(tb testing.TB, masters int, replicas bool) *Cluster {
 			c.Replicas = append(c.Replicas, StartNode(tb))
 		}
 	}
-	for _, s := range c.all()[1:] {
-		c.meet(s)
-	}
-	c.agree(c.all()...)
+	c.agree()
 	for i, s := range c.Replicas {
 		s.must("CLUSTER REPLICATE %s", c.Masters[i].NodeID())
 	}
+	c.InStep()
 	for i, s := range c.Replicas {
-		s.InStep(c.Masters[i])
+		Eventually(tb, "all nodes to know a replica", func() bool { return c.everyNode("CLUSTER NODES", s.NodeID(), " "+c.Masters[i].NodeID()+" ") })
 	}
+	c.CalmDown()
 	return c
+}
+
+// everyNode reports whether each living node answers command with a line that has both
+// words in it.
+func (c *Cluster) everyNode(command, word, another string) bool {
+	c.tb.Helper()
+	for _, s := range c.living() {
+		known := false
+		for line := range strings.Lines(s.must("%s", command)) {
+			known = known || strings.Contains(line, word) && strings.Contains(line, another)
+		}
+		if !known {
+			return false
+		}
+	}
+	return true
+}
+
+// CalmDown waits until each living node finds the Cluster in order, and keeps it so.
+func (c *Cluster) CalmDown() {
+	c.tb.Helper()
+	Eventually(c.tb, "a Cluster in order", func() bool {
+		inOrder := func() bool { return c.everyNode("CLUSTER INFO", "cluster_state:ok", "") }
+		if !inOrder() {
+			return false
+		}
+		c.bear(calm)
+		// A node may have been taken for dead just before.
+		if inOrder() {
+			return true
+		}
+		c.bear(hasty)
+		return false
+	})
+}
+
+// bear sets how many milliseconds a node may be silent.
+func (c *Cluster) bear(milliseconds int) {
+	c.tb.Helper()
+	for _, s := range c.living() {
+		s.must("CONFIG SET cluster-node-timeout %d", milliseconds)
+	}
+}
+
+// Kill ends a master at once, and has the others notice it soon. Its replica does not
+// take over before TakeOver.
+func (c *Cluster) Kill(master *Server) {
+	c.tb.Helper()
+	master.Kill()
+	c.bear(hasty)
+}
+
+// TakeOver lets the replica of a master that was killed take over from it.
+func (c *Cluster) TakeOver(master *Server) {
+	c.tb.Helper()
+	c.Replicas[slices.Index(c.Masters, master)].must("CONFIG SET cluster-replica-no-failover no")
 }
 
 // InStep waits until a replica has all that its master has now, and is sent what comes. A
@@ -87,17 +158,33 @@ func (c *Cluster) InStep() {
 // StartNode starts a server that is ready to join a Cluster.
 func StartNode(tb testing.TB) *Server {
 	tb.Helper()
-	port, err := freePort()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s := Start(tb, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", port,
-		"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
-	s.busPort = port
+	var bus string
+	s := start(tb, program(tb), func() (_ []string, err error) {
+		bus, err = freePort()
+		return []string{
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", bus,
+			"--cluster-node-timeout", strconv.Itoa(hasty), "--cluster-replica-no-failover", "yes",
+			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+		}, err
+	})
+	s.busPort = bus
 	return s
 }
 
-func (c *Cluster) all() []*Server { return append(append([]*Server{}, c.Masters...), c.Replicas...) }
+// all are the nodes, those that have joined last.
+func (c *Cluster) all() []*Server { return slices.Concat(c.Masters, c.Replicas, c.joined) }
+
+// living are the nodes whose process runs.
+func (c *Cluster) living() []*Server {
+	return slices.DeleteFunc(c.all(), func(s *Server) bool {
+		select {
+		case <-s.ended:
+			return true
+		default:
+			return false
+		}
+	})
+}
 
 // Addrs are the addresses of the masters.
 func (c *Cluster) Addrs() []string {
@@ -111,8 +198,10 @@ func (c *Cluster) Addrs() []string {
 // Join makes a server a member of the Cluster and waits until everybody knows.
 func (c *Cluster) Join(s *Server) {
 	c.tb.Helper()
-	c.meet(s)
-	c.agree(append(c.all(), s)...)
+	c.joined = append(c.joined, s)
+	c.bear(hasty)
+	c.agree()
+	c.CalmDown()
 }
 
 func (c *Cluster) meet(s *Server) {
@@ -124,15 +213,23 @@ func (c *Cluster) meet(s *Server) {
 	c.Masters[0].must("CLUSTER MEET %s %s %s", host, port, s.busPort)
 }
 
-// agree waits until all of the servers know each other and the slots.
-func (c *Cluster) agree(servers ...*Server) {
+// agree makes all nodes know each other and the slots.
+func (c *Cluster) agree() {
 	c.tb.Helper()
-	for _, s := range servers {
-		Eventually(c.tb, "the Cluster to agree", func() bool {
-			info := s.must("CLUSTER INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", len(servers)))
-		})
-	}
+	var met time.Time
+	known := fmt.Sprintf("cluster_known_nodes:%d\r", len(c.all()))
+	Eventually(c.tb, "the Cluster to agree", func() bool {
+		if c.everyNode("CLUSTER INFO", known, "") && c.everyNode("CLUSTER INFO", "cluster_state:ok", "") {
+			return true
+		}
+		if time.Since(met) > meetAgain {
+			met = time.Now()
+			for _, s := range c.all()[1:] {
+				c.meet(s)
+			}
+		}
+		return false
+	})
 }
 
 // Owner returns the master that owns a slot, by the count of the start.
@@ -162,7 +259,7 @@ func MoveSlot(slot int, from, to *Server, half bool) {
 	}
 	for from.must("CLUSTER COUNTKEYSINSLOT %d", slot) != ":0" {
 		key := from.must("CLUSTER GETKEYSINSLOT %d 1", slot)
-		from.must("MIGRATE %s %s %q 0 5000", host, port, key)
+		from.must("MIGRATE %s %s %q 0 %d", host, port, key, startTimeout.Milliseconds())
 	}
 	if half {
 		return

@@ -17,7 +17,8 @@ type Watched struct {
 	Master, Replica, Sentinel *Server
 }
 
-// StartWatched starts the three and waits until they know each other.
+// StartWatched starts the three and waits until they know each other. Nothing takes
+// over before KillMaster, however long the server is kept from answering.
 func StartWatched(tb testing.TB) *Watched {
 	tb.Helper()
 	w := &Watched{Name: "main", Master: Start(tb)}
@@ -34,23 +35,24 @@ func StartWatched(tb testing.TB) *Watched {
 	return w
 }
 
+// KillMaster ends the server once the replica has all that it has.
+func (w *Watched) KillMaster() {
+	w.Replica.InStep(w.Master)
+	w.Master.Kill()
+}
+
+// TakeOver lets the replica of a master that was killed take over from it.
+func (w *Watched) TakeOver() {
+	w.Sentinel.must("SENTINEL SET %s down-after-milliseconds 500", w.Name)
+}
+
 func startSentinel(tb testing.TB, program, name, host, port string) *Server {
 	tb.Helper()
-	own, err := freePort()
-	if err != nil {
-		tb.Fatal(err)
-	}
 	dir := tb.TempDir()
-	file := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 3000\n",
-		own, dir, name, host, port, name, name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", own), tb: tb, program: program, args: []string{file, "--sentinel"}}
-	if err := s.launch(); err != nil {
-		tb.Fatalf("the Sentinel does not start: %v", err)
-	}
-	tb.Cleanup(s.Kill)
-	return s
+	return attempt(tb, program, func(own string) ([]string, error) {
+		file := filepath.Join(dir, "sentinel.conf")
+		text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 600000\nsentinel failover-timeout %s 3000\n",
+			own, dir, name, host, port, name, name)
+		return []string{file, "--sentinel"}, os.WriteFile(file, []byte(text), 0o600)
+	})
 }

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	startTimeout  = 10 * time.Second
+	// startTimeout bounds a start and an answer; a busy machine takes long.
+	startTimeout  = 2 * time.Minute
 	startAttempts = 5
 )
 
@@ -42,14 +43,20 @@ type Server struct {
 // quick runs, the test is skipped; with CI=true a missing server fails it.
 func Start(tb testing.TB, extra ...string) *Server {
 	tb.Helper()
+	return start(tb, program(tb), func() ([]string, error) { return extra, nil })
+}
+
+// program is the path of redis-server.
+func program(tb testing.TB) string {
+	tb.Helper()
 	if quick() {
 		tb.Skip("needs a redis-server, which a quick run does not start")
 	}
-	program, err := exec.LookPath("redis-server")
+	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		missing(tb, "redis-server is not in PATH")
 	}
-	return start(tb, program, extra...)
+	return path
 }
 
 // StartOther starts one of the servers that scripts/fetch-servers.sh fetches, by the
@@ -71,7 +78,7 @@ func StartOther(tb testing.TB, name string) *Server {
 	if _, err := os.Stat(program); err != nil {
 		missing(tb, name+" has not been fetched: run scripts/fetch-servers.sh")
 	}
-	return start(tb, program)
+	return start(tb, program, func() ([]string, error) { return nil, nil })
 }
 
 func quick() bool { return testing.Short() || os.Getenv("RSC_TEST_FAST") != "" }
@@ -85,31 +92,39 @@ func missing(tb testing.TB, why string) {
 	tb.Skipf("SKIPPED: %s: THE REDIS ADAPTER IS NOT TESTED", why)
 }
 
-func start(tb testing.TB, program string, extra ...string) *Server {
+// start starts a server with the further arguments that extra returns for this attempt.
+func start(tb testing.TB, program string, extra func() ([]string, error)) *Server {
 	tb.Helper()
 	dir := tb.TempDir()
-	var failures []string
+	return attempt(tb, program, func(port string) ([]string, error) {
+		further, err := extra()
+		// The dump is written by SAVE alone, which Restart calls.
+		return append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning"}, further...), err
+	})
+}
+
+// attempt starts a program on a free port, on another one where somebody else has taken
+// it meanwhile, with the arguments that args makes of it.
+func attempt(tb testing.TB, program string, args func(port string) ([]string, error)) *Server {
+	tb.Helper()
+	var failures []error
 	for range startAttempts {
 		port, err := freePort()
 		if err != nil {
 			tb.Fatal(err)
 		}
-		s := &Server{
-			Addr:    net.JoinHostPort("127.0.0.1", port),
-			tb:      tb,
-			program: program,
-			// The dump is written by SAVE alone, which Restart calls.
-			args: append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning"}, extra...),
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), tb: tb, program: program}
+		if s.args, err = args(port); err != nil {
+			tb.Fatal(err)
 		}
-		// Somebody else may have taken the port meanwhile.
 		if err := s.launch(); err != nil {
-			failures = append(failures, err.Error())
+			failures = append(failures, err)
 			continue
 		}
 		tb.Cleanup(s.Kill)
 		return s
 	}
-	tb.Fatalf("redis-server does not start:\n%s", strings.Join(failures, "\n"))
+	tb.Fatalf("redis-server does not start:\n%v", errors.Join(failures...))
 	return nil
 }
 
@@ -131,9 +146,14 @@ func (s *Server) Restart() {
 		s.tb.Fatalf("SAVE: %q, %v", answer, err)
 	}
 	s.Kill()
-	if err := s.launch(); err != nil {
-		s.tb.Fatal(err)
-	}
+	// For a moment the port may be that of somebody else's connection.
+	Eventually(s.tb, "the server to be back", func() bool {
+		err := s.launch()
+		if err != nil {
+			s.tb.Logf("restart: %v", err)
+		}
+		return err == nil
+	})
 }
 
 // Freeze stops the process where it stands: connections stay open, and nothing
@@ -167,7 +187,7 @@ func (s *Server) launch() error {
 	deadline := time.After(startTimeout)
 	for {
 		answer, err := s.call("PING")
-		if err == nil && answer == "+PONG" {
+		if err == nil && answer == "+PONG" && s.isOurs() {
 			return nil
 		}
 		select {
@@ -179,6 +199,13 @@ func (s *Server) launch() error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// isOurs reports whether it is the process that answers, and not one of somebody else who
+// has taken the port: then the process is about to end.
+func (s *Server) isOurs() bool {
+	info, err := s.call("INFO server")
+	return err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.process.Process.Pid))
 }
 
 // call sends one command on a connection of its own and returns the answer.
