@@ -447,14 +447,13 @@ func TestRedisAwayAndBack(t *testing.T) {
 	renewed := time.Now() // the lease ends no sooner than lease after it
 	joined := decode(t, r.mustCall(t, "POST", beat, heartbeat(t, nil), 200))
 	life, stopped := "i", ""
-	// steady is the heartbeat of a member that owns both shards, if it has joined, and
-	// does as the last answer said.
+	// steady is the heartbeat of a member that owns what the last answer gave it.
 	steady := func(last protocol.HeartbeatResponse) string {
 		return heartbeat(t, func(q *protocol.Heartbeat) {
 			q.Incarnation, q.StoppedIncarnation = life, stopped
 			q.MemberEpoch, q.MetadataVersion = last.MemberEpoch, last.MetadataVersion
-			if q.MemberEpoch > 0 {
-				q.OwnedShards = protocol.Shards{0, 1}
+			for _, s := range last.Assignment.AssignedShards {
+				q.OwnedShards = append(q.OwnedShards, s.Shard)
 			}
 		})
 	}
