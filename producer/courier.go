@@ -26,26 +26,56 @@ type part struct {
 func (s *sender) courier(ctx context.Context, l *link) {
 	var ld load
 	ln := lane{p: s.p, client: l.client, ask: l.ask}
-	for {
-		if s.p.cfg.Linger > 0 {
-			s.linger(ctx, l)
-		}
-		if !s.fetch(l, &ld) {
-			return
-		}
+	for s.fetch(ctx, l, &ld) {
 		ln.exchange(ctx, ld.entries)
 		s.settle(ctx, &ld)
 	}
 }
 
-// linger waits for more company when there is less than a full pipeline. A
-// second courier does not wait too.
-func (s *sender) linger(ctx context.Context, l *link) {
-	s.mu.Lock()
-	if l.lingering != nil {
+// linger waits for more company while there is less than a full pipeline at l. It
+// reports false when another courier does so already, which will take along what is
+// ready. It is called with mu held, and lets go of it while it waits.
+func (s *sender) linger(ctx context.Context, l *link) bool {
+	for {
+		s.gather(l)
+		if l.lingering != nil {
+			s.hurry(l)
+			return false
+		}
+		if l.messages == 0 || s.full(l) {
+			return true
+		}
+		cut := make(chan struct{})
+		l.lingering = cut
 		s.mu.Unlock()
-		return
+		full := s.idle(ctx, cut)
+		s.mu.Lock()
+		if l.lingering == cut {
+			l.lingering = nil
+		}
+		if !full {
+			return true
+		}
+		// Another courier may have been faster to take the full pipeline.
 	}
+}
+
+// idle waits as long as Linger says, and reports whether cut ended it before.
+func (s *sender) idle(ctx context.Context, cut <-chan struct{}) bool {
+	timer := time.NewTimer(s.p.cfg.Linger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-cut:
+		return true
+	case <-s.p.closing:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// gather counts what is ready at l.
+func (s *sender) gather(l *link) {
 	l.messages, l.bytes = 0, 0
 	for _, t := range l.ready {
 		for _, e := range t.queue {
@@ -53,37 +83,18 @@ func (s *sender) linger(ctx context.Context, l *link) {
 			l.bytes += e.size
 		}
 	}
-	if l.messages == 0 || s.full(l) {
-		s.mu.Unlock()
-		return
-	}
-	cut := make(chan struct{})
-	l.lingering = cut
-	s.mu.Unlock()
-
-	timer := time.NewTimer(s.p.cfg.Linger)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-cut:
-	case <-s.p.closing:
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.lingering == cut {
-		l.lingering = nil
-	}
 }
 
-// hurry ends the lingering at l when e, which has come, makes a full pipeline.
-func (s *sender) hurry(l *link, e *entry) {
-	if l.lingering == nil {
-		return
-	}
+// joins counts e, which has come to l while a courier lingers there.
+func (s *sender) joins(l *link, e *entry) {
 	l.messages++
 	l.bytes += e.size
-	if s.full(l) {
+	s.hurry(l)
+}
+
+// hurry ends the lingering at l when there is a full pipeline.
+func (s *sender) hurry(l *link) {
+	if l.lingering != nil && s.full(l) {
 		close(l.lingering)
 		l.lingering = nil
 	}
@@ -95,11 +106,15 @@ func (s *sender) full(l *link) bool {
 }
 
 // fetch ends the load before and takes the next one, and reports false when
-// there is none: the courier is then gone.
-func (s *sender) fetch(l *link, ld *load) bool {
+// there is none, or none for this courier: it is then gone.
+func (s *sender) fetch(ctx context.Context, l *link, ld *load) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unload(ld)
+	if s.p.cfg.Linger > 0 && !s.linger(ctx, l) {
+		l.couriers--
+		return false
+	}
 	s.fill(l, ld)
 	if len(ld.parts) == 0 {
 		l.couriers--

@@ -9,8 +9,9 @@ import (
 )
 
 // closeGrace is how long Close waits at most, beyond its context, for what ends
-// because connections were closed.
-const closeGrace = time.Second
+// because connections were closed: at once, but on a machine at load a goroutine may
+// stand still for seconds before it gets to it.
+const closeGrace = 10 * time.Second
 
 // Producer publishes to one stream. It is safe for use by many goroutines; one
 // per stream and process is enough.
@@ -207,12 +208,8 @@ func (p *Producer) release(ctx context.Context) error {
 		p.sender.abort()
 		late = fmt.Errorf("close the producer: %d messages of Send were not confirmed: %w", n, err)
 	}
-	select {
-	case <-p.idle:
-	case <-ctx.Done():
-		if late == nil {
-			late = fmt.Errorf("close the producer: calls were still under way: %w", context.Cause(ctx))
-		}
+	if err := waitFor(ctx, p.idle); err != nil && late == nil {
+		late = fmt.Errorf("close the producer: calls were still under way: %w", err)
 	}
 	if err := p.router.stop(ctx); err != nil && late == nil {
 		late = fmt.Errorf("close the producer: the transport does not return: %w", err)
@@ -230,6 +227,21 @@ func (p *Producer) release(ctx context.Context) error {
 		late = fmt.Errorf("close the producer: a function of SendFunc does not return: %w", err)
 	}
 	return late
+}
+
+// waitFor waits for over as long as ctx allows. What is over is, whatever ctx says.
+func waitFor(ctx context.Context, over <-chan struct{}) error {
+	select {
+	case <-over:
+		return nil
+	default:
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // enter counts a call in; every enter without an error is followed by leave.

@@ -52,13 +52,20 @@ func (s *sender) remake(ctx context.Context) {
 	s.complete(over)
 }
 
-// failAll takes everything that is buffered and fails it with err.
+// failAll takes everything that is buffered and fails it with err. No pipeline is
+// under way.
 func (s *sender) failAll(err *PublishError) []*entry {
 	over := s.unrouted
 	s.unrouted = nil
 	for _, t := range s.tracks {
 		over = append(over, t.waiting()...)
 		t.drop(func(*entry) bool { return true })
+		// Or a courier would come for what is not there, find the lease over and have
+		// this done again, without end.
+		t.ready = false
+	}
+	for _, l := range s.links {
+		l.ready = nil
 	}
 	for _, e := range over {
 		s.chains.fail(e, err)

@@ -70,12 +70,7 @@ func (r *router) start() {
 // stop ends the goroutine and waits for it, at most as long as ctx allows.
 func (r *router) stop(ctx context.Context) error {
 	r.cancel()
-	select {
-	case <-r.stopped:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return waitFor(ctx, r.stopped)
 }
 
 func (r *router) run(ctx context.Context) {

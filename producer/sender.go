@@ -101,7 +101,7 @@ func (s *sender) place(e *entry) *PublishError {
 	t.queue = append(t.queue, e)
 	s.poke(t)
 	if t.link != nil {
-		s.hurry(t.link, e)
+		s.joins(t.link, e)
 	}
 	return nil
 }
@@ -145,9 +145,10 @@ func (s *sender) poke(t *track) {
 	s.dispatch(l)
 }
 
-// dispatch has a courier see to what is ready at l, unless enough of them do.
+// dispatch has a courier see to what is ready at l, unless enough of them do, or one
+// lingers: that one takes it along.
 func (s *sender) dispatch(l *link) {
-	if len(l.ready) > 0 && l.couriers < couriersPerLink {
+	if len(l.ready) > 0 && l.couriers < couriersPerLink && l.lingering == nil {
 		l.couriers++
 		s.spawn(func(ctx context.Context) { s.courier(ctx, l) })
 	}
@@ -256,7 +257,9 @@ func (s *sender) trouble(t *track, err *PublishError, now time.Time, over *[]*en
 		switch behind := s.chains.behind(e); {
 		case behind != nil:
 			s.chains.fail(e, behind)
-		case s.stopped || now.Sub(since) >= s.p.cfg.RetryFor:
+		case s.stopped:
+			s.chains.fail(e, own.because(closedBecause(own)))
+		case now.Sub(since) >= s.p.cfg.RetryFor:
 			s.chains.fail(e, own)
 		default:
 			return false
@@ -341,14 +344,8 @@ func (s *sender) flush(ctx context.Context) error {
 	waits := s.cohorts.seal()
 	s.mu.Unlock()
 	for _, done := range waits {
-		select {
-		case <-done:
-		default:
-			select {
-			case <-done:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+		if err := waitFor(ctx, done); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -397,11 +394,9 @@ func (s *sender) stop(ctx context.Context) error {
 		s.work.Wait()
 		close(over)
 	}()
-	select {
-	case <-over:
-		s.cancel(ErrClosed)
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := waitFor(ctx, over); err != nil {
+		return err
 	}
+	s.cancel(ErrClosed)
+	return nil
 }
