@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/producer"
@@ -46,7 +47,7 @@ func since(before map[string]string) string {
 
 func wantNoGoroutines(t *testing.T, before map[string]string) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(redistest.Patience)
 	for left := since(before); left != ""; left = since(before) {
 		if time.Now().After(deadline) {
 			t.Fatalf("goroutines are left:\n%s", left)
@@ -92,9 +93,8 @@ func TestCloseUnderLoad(t *testing.T) {
 			})
 		}
 		eventually(t, "some load", func() bool { return server.Client.XLen(t.Context(), "orders:0").Val() > started+100 })
-		if !strings.Contains(since(before), "(*router).run") {
-			t.Error("an open producer has no goroutine, so this test looks for the wrong ones")
-		}
+		// Not while it asks the coordinator, which is one of the test.
+		eventually(t, "the goroutine of an open producer", func() bool { return strings.Contains(since(before), "(*router).run") })
 		if err := p.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -131,56 +131,48 @@ func TestCloseIsIdempotent(t *testing.T) {
 
 // Calls that wait for something that may never come are ended by Close.
 func TestCloseEndsWaits(t *testing.T) {
-	loading := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
-	missing := redistest.NewStub(t, func([]string) string { return "$-1\r\n" })
 	away := func(c *coordinator) { c.err = errAway }
+	silent := func(c *coordinator) { c.answers = 1 }
 	tests := []struct {
-		name     string
-		addr     string
-		first    func(*coordinator) // before the producer starts
-		then     func(*coordinator) // when the stub has seen the message
-		stub     *redistest.Stub
-		want     *producer.PublishError
-		alsoWant error
+		name        string
+		reply       string
+		coordinator func(*coordinator)
+		want        *producer.PublishError
 	}{
-		{"for the first routing", "127.0.0.1:1", away, nil, nil, producer.ErrClosed, nil},
-		{"to send again", loading.Addr, nil, nil, loading, producer.ErrRedisRefused, producer.ErrClosed},
-		{"for a fresh routing", missing.Addr, nil, away, missing, producer.ErrShardMissing, nil},
+		{"for the first routing", "", away, producer.ErrClosed},
+		{"to send again", "-LOADING busy\r\n", nil, producer.ErrRedisRefused},
+		{"for a fresh routing", "$-1\r\n", silent, producer.ErrShardMissing},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before := goroutines()
-			c := newCoordinator(1)
-			if tt.first != nil {
-				c.set(tt.first)
-			}
-			p := open(t, c, tt.addr, func(cfg *producer.Config) { cfg.RetryFor = time.Hour })
-			done := make(chan error, 1)
-			go func() {
-				_, err := p.Publish(t.Context(), message("k", "x"))
-				done <- err
-			}()
-			if tt.stub != nil {
-				eventually(t, "the message", func() bool { return len(tt.stub.Seen()) > 0 })
-			} else {
-				eventually(t, "an attempt", func() bool { return c.asked() > 1 })
-			}
-			if tt.then != nil {
-				c.set(tt.then)
-			}
-			began := time.Now()
-			if err := p.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if d := time.Since(began); d > 3*time.Second {
-				t.Errorf("Close took %s", d)
-			}
-			err := <-done
-			wantError(t, err, tt.want)
-			if tt.alsoWant != nil && !errors.Is(err, tt.alsoWant) {
-				t.Errorf("%v does not say that the producer was closed", err)
-			}
-			wantNoGoroutines(t, before)
+			synctest.Test(t, func(t *testing.T) {
+				before := goroutines()
+				stub := redistest.NewPipeStub(t, func([]string) string { return tt.reply })
+				c := newCoordinator(1)
+				if tt.coordinator != nil {
+					tt.coordinator(c)
+				}
+				p := open(t, c, stub.Addr, piped(stub), func(cfg *producer.Config) { cfg.RetryFor = time.Hour })
+				done := make(chan error, 1)
+				go func() {
+					_, err := p.Publish(t.Context(), message("k", "x"))
+					done <- err
+				}()
+				time.Sleep(3 * time.Second)
+				began := time.Now()
+				if err := p.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				err := <-done
+				if d := time.Since(began); d != 0 {
+					t.Errorf("it took %s", d)
+				}
+				wantError(t, err, tt.want)
+				if !errors.Is(err, producer.ErrClosed) {
+					t.Errorf("%v does not say that the producer was closed", err)
+				}
+				wantNoGoroutines(t, before)
+			})
 		})
 	}
 }
@@ -188,40 +180,36 @@ func TestCloseEndsWaits(t *testing.T) {
 // A server that answers nothing does not hold Close up for longer than its
 // context allows.
 func TestCloseOfAStuckProducer(t *testing.T) {
-	arrived, never := make(chan struct{}), make(chan struct{})
-	stub := redistest.NewStub(t, func([]string) string {
-		close(arrived)
-		<-never
-		return ""
+	synctest.Test(t, func(t *testing.T) {
+		never := make(chan struct{})
+		stub := redistest.NewPipeStub(t, func([]string) string {
+			<-never
+			return ""
+		})
+		defer close(never)
+		before := goroutines()
+		p := begin(t, newCoordinator(1), stub.Addr, piped(stub))
+		done := make(chan error, 1)
+		go func() {
+			_, err := p.Publish(t.Context(), message("k", "x"))
+			done <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "under way") {
+			t.Errorf("Close: %v", err)
+		}
+		wantError(t, <-done, producer.ErrOutcomeUnknown)
+		if d := time.Since(began); d != 100*time.Millisecond {
+			t.Errorf("it took %s", d)
+		}
+		if err := p.Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second Close says %v", err)
+		}
+		wantNoGoroutines(t, before)
 	})
-	defer close(never)
-	before := goroutines()
-	p, err := producer.New(producer.Config{
-		Transport: newCoordinator(1), Stream: stream, Logger: quiet(), Redis: options(stub.Addr), RetryFor: -1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := p.Publish(t.Context(), message("k", "x"))
-		done <- err
-	}()
-	<-arrived
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "under way") {
-		t.Errorf("Close: %v", err)
-	}
-	wantError(t, <-done, producer.ErrOutcomeUnknown)
-	if d := time.Since(began); d > 2*time.Second {
-		t.Errorf("it took %s", d)
-	}
-	if err := p.Close(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second Close says %v", err)
-	}
-	wantNoGoroutines(t, before)
 }
 
 // A Transport that does not honour its context does not hold Close up either.
@@ -236,13 +224,13 @@ func TestCloseWhileTheTransportHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer close(never)
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "transport") {
 		t.Errorf("Close: %v", err)
 	}
-	close(never)
 }
 
 // Close has what Send took stored, also when it comes before the first routing,
@@ -342,64 +330,57 @@ func wantClosed(t *testing.T, err error) {
 // When the context of Close ends first, every future has its outcome all the
 // same: what was under way is unknown, and the rest was certainly not sent.
 func TestCloseThatCannotFlush(t *testing.T) {
-	loading := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
-	stuck, arrived, _ := blocked(t)
 	for name, tt := range map[string]struct {
-		addr        string
+		reply       func(never <-chan struct{}) string
 		coordinator func(*coordinator)
 		first, rest *producer.PublishError
-		arrived     chan struct{}
 	}{
-		"no answer":   {stuck.Addr, nil, producer.ErrOutcomeUnknown, producer.ErrClosed, arrived},
-		"no routing":  {"127.0.0.1:1", func(c *coordinator) { c.err = errAway }, producer.ErrClosed, producer.ErrClosed, nil},
-		"no progress": {loading.Addr, nil, producer.ErrRedisRefused, producer.ErrClosed, nil},
+		"no answer":   {func(never <-chan struct{}) string { <-never; return "" }, nil, producer.ErrOutcomeUnknown, producer.ErrClosed},
+		"no routing":  {nil, func(c *coordinator) { c.err = errAway }, producer.ErrClosed, producer.ErrClosed},
+		"no progress": {func(<-chan struct{}) string { return "-LOADING busy\r\n" }, nil, producer.ErrRedisRefused, producer.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := goroutines()
-			c := newCoordinator(1)
-			if tt.coordinator != nil {
-				tt.coordinator(c)
-			}
-			p, err := producer.New(producer.Config{
-				Transport: c, Stream: stream, Logger: quiet(), Redis: options(tt.addr),
-				RetryFor: time.Hour, PipelineMessages: 1,
+			synctest.Test(t, func(t *testing.T) {
+				never := make(chan struct{})
+				defer close(never)
+				stub := redistest.NewPipeStub(t, func([]string) string { return tt.reply(never) })
+				before := goroutines()
+				c := newCoordinator(1)
+				if tt.coordinator != nil {
+					tt.coordinator(c)
+				}
+				p := begin(t, c, stub.Addr, piped(stub), func(cfg *producer.Config) {
+					cfg.RetryFor, cfg.PipelineMessages = time.Hour, 1
+				})
+				futures := send(t, p, numbered(50, 50)...)
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "50 messages") {
+					t.Errorf("Close: %v", err)
+				}
+				if d := time.Since(began); d != 100*time.Millisecond {
+					t.Errorf("Close took %s", d)
+				}
+				for i, f := range futures {
+					select {
+					case <-f.Done():
+					default:
+						t.Fatalf("message %d has no outcome", i)
+					}
+					_, err := f.Wait(t.Context())
+					want := tt.rest
+					if i == 0 {
+						want = tt.first
+					}
+					wantError(t, err, want)
+					if want != producer.ErrOutcomeUnknown && !errors.Is(err, producer.ErrClosed) {
+						t.Errorf("message %d: %v does not say that the producer was closed", i, err)
+					}
+				}
+				wantNoGoroutines(t, before)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			futures := send(t, p, numbered(50, 50)...)
-			if tt.arrived != nil {
-				<-tt.arrived
-			}
-			if tt.addr == loading.Addr {
-				eventually(t, "an attempt", func() bool { return p.Stats().Attempts > 0 })
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			began := time.Now()
-			if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "50 messages") {
-				t.Errorf("Close: %v", err)
-			}
-			if d := time.Since(began); d > 3*time.Second {
-				t.Errorf("Close took %s", d)
-			}
-			for i, f := range futures {
-				select {
-				case <-f.Done():
-				default:
-					t.Fatalf("message %d has no outcome", i)
-				}
-				_, err := f.Wait(t.Context())
-				want := tt.rest
-				if i == 0 {
-					want = tt.first
-				}
-				wantError(t, err, want)
-				if want != producer.ErrOutcomeUnknown && !errors.Is(err, producer.ErrClosed) {
-					t.Errorf("message %d: %v does not say that the producer was closed", i, err)
-				}
-			}
-			wantNoGoroutines(t, before)
 		})
 	}
 }
@@ -411,7 +392,7 @@ func TestCloseEndsWaitsForRoom(t *testing.T) {
 	futures := send(t, p, message("k", "1"))
 	<-arrived
 	refused := make(chan error, 1)
-	waits := &watched{Context: t.Context(), asked: make(chan struct{})}
+	waits := watch(t.Context())
 	go func() {
 		_, err := p.Send(waits, message("k", "2"))
 		refused <- err

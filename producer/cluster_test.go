@@ -18,13 +18,9 @@ import (
 	"github.com/redis-stream-coordinator/rsc/producer/internal/redistest"
 )
 
-func options(addrs ...string) redis.UniversalOptions {
-	return redis.UniversalOptions{Addrs: addrs, DialerRetries: 1}
-}
-
 func clusterClient(tb testing.TB, servers []*redistest.Server) *redis.ClusterClient {
 	tb.Helper()
-	o := &redis.ClusterOptions{}
+	o := &redis.ClusterOptions{DialTimeout: redistest.Patience, ReadTimeout: redistest.Patience, WriteTimeout: redistest.Patience}
 	for _, s := range servers {
 		o.Addrs = append(o.Addrs, s.Addr)
 	}

@@ -31,16 +31,25 @@ type coordinator struct {
 	err    error
 	calls  int
 	onCall func() // runs inside each request
+	// answers is how many requests are answered, 0 for all; the others wait for the end
+	// of their context.
+	answers int
 }
 
 func newCoordinator(shards int) *coordinator {
 	return &coordinator{shards: shards, lease: 30 * time.Second}
 }
 
-func (c *coordinator) Routing(context.Context) (*protocol.Routing, error) {
+func (c *coordinator) Routing(ctx context.Context) (*protocol.Routing, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls++
+	if c.answers > 0 && c.calls > c.answers {
+		c.mu.Unlock()
+		<-ctx.Done()
+		c.mu.Lock()
+		return nil, context.Cause(ctx)
+	}
 	if c.onCall != nil {
 		c.onCall()
 	}
@@ -74,13 +83,22 @@ func (c *coordinator) asked() int {
 // quiet keeps what tests provoke out of their output.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// open makes a producer for the server at addr that does not send anything again
-// by itself, and closes it when the test ends.
-func open(tb testing.TB, c producer.Transport, addr string, change ...func(*producer.Config)) *producer.Producer {
+// options has the client wait for a server as long as the slowest machine may take: what
+// it does when it has waited in vain is for tests that say so.
+func options(addrs ...string) redis.UniversalOptions {
+	return redis.UniversalOptions{
+		Addrs: addrs, DialerRetries: 1, DialTimeout: redistest.Patience,
+		ReadTimeout: redistest.Patience, WriteTimeout: redistest.Patience, PoolTimeout: redistest.Patience,
+	}
+}
+
+// begin makes a producer for the server at addr that does not send anything again by
+// itself.
+func begin(tb testing.TB, c producer.Transport, addr string, change ...func(*producer.Config)) *producer.Producer {
 	tb.Helper()
 	cfg := producer.Config{
 		Transport: c, Stream: stream, Logger: quiet(), RetryFor: -1,
-		Redis: redis.UniversalOptions{Addrs: []string{addr}, DialerRetries: 1},
+		Redis: options(addr),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -89,14 +107,49 @@ func open(tb testing.TB, c producer.Transport, addr string, change ...func(*prod
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return p
+}
+
+// open is begin, and closes the producer when the test ends.
+func open(tb testing.TB, c producer.Transport, addr string, change ...func(*producer.Config)) *producer.Producer {
+	tb.Helper()
+	p := begin(tb, c, addr, change...)
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 		defer cancel()
 		if err := p.Close(ctx); err != nil {
 			tb.Errorf("Close: %v", err)
 		}
 	})
 	return p
+}
+
+// refreshSeldom and a coordinator that grants long leases leave it to the producer alone
+// when the routing is asked for again.
+func refreshSeldom(cfg *producer.Config) { cfg.RefreshInterval = time.Hour }
+
+func seldom(c *coordinator) *coordinator {
+	c.lease = 24 * time.Hour
+	return c
+}
+
+// piped leads a producer in a bubble of testing/synctest to a stub of NewPipeStub.
+func piped(stub *redistest.Stub) func(*producer.Config) {
+	return func(cfg *producer.Config) { cfg.Redis.Dialer = stub.Dial }
+}
+
+// watched tells when somebody begins to wait for its end.
+type watched struct {
+	context.Context
+	once  sync.Once
+	asked chan struct{}
+}
+
+func watch(ctx context.Context) *watched { return &watched{Context: ctx, asked: make(chan struct{})} }
+
+func (w *watched) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.asked) })
+	return w.Context.Done()
 }
 
 // provision creates the shards' keys, empty.

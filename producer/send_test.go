@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/producer"
@@ -42,10 +43,15 @@ func send(tb testing.TB, p *producer.Producer, messages ...producer.Message) []*
 func TestSendKeepsOrderPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	provision(t, server.Client, 8)
-	// The first are sent before there is a routing.
-	p := open(t, newCoordinator(8), server.Addr, func(cfg *producer.Config) { cfg.PipelineMessages = 64 })
+	// Nine of ten are sent before there is a routing, so they go in full pipelines.
+	c, sent := newCoordinator(8), make(chan struct{})
+	c.onCall = func() { <-sent }
+	p := open(t, c, server.Addr, func(cfg *producer.Config) { cfg.PipelineMessages, cfg.RetryFor = 64, time.Minute })
 	const n, keys = 5000, 50
-	futures := send(t, p, numbered(n, keys)...)
+	messages := numbered(n, keys)
+	futures := send(t, p, messages[:n*9/10]...)
+	close(sent)
+	futures = append(futures, send(t, p, messages[n*9/10:]...)...)
 	if err := p.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +105,7 @@ func TestSendBeforeTheRouting(t *testing.T) {
 	provision(t, server.Client, 1)
 	c := newCoordinator(1)
 	c.set(func(c *coordinator) { c.err = errAway })
-	p := open(t, c, server.Addr)
+	p := open(t, c, server.Addr, func(cfg *producer.Config) { cfg.RetryFor = time.Minute })
 	futures := send(t, p, message("k", "1"), producer.Message{Shard: producer.OnShard(7), Payload: []byte("x")}, message("k", "2"))
 	eventually(t, "an attempt", func() bool { return c.asked() > 1 })
 	c.set(func(c *coordinator) { c.err = nil })
@@ -110,22 +116,29 @@ func TestSendBeforeTheRouting(t *testing.T) {
 
 func firstOf(a string, _ []producer.Result) string { return a }
 
+// When the lease is over what is sent is refused at once, and nobody keeps looking
+// whether it still is: in a bubble time would then never go on.
 func TestSendWhenTheLeaseIsOver(t *testing.T) {
-	server := redistest.Start(t)
-	provision(t, server.Client, 1)
-	c := newCoordinator(1)
-	c.set(func(c *coordinator) { c.lease = 300 * time.Millisecond })
-	p := open(t, c, server.Addr)
-	if got := firstOf(outcomes(t, send(t, p, message("k", "1")))); got != "ok" {
-		t.Fatal(got)
-	}
-	c.set(func(c *coordinator) { c.err = errAway })
-	eventually(t, "the lease to end", func() bool {
-		return firstOf(outcomes(t, send(t, p, message("k", "2")))) == "ROUTING_EXPIRED"
-	})
-	c.set(func(c *coordinator) { c.err = nil })
-	eventually(t, "the lease to be renewed", func() bool {
-		return firstOf(outcomes(t, send(t, p, message("k", "2")))) == "ok"
+	synctest.Test(t, func(t *testing.T) {
+		stub := redistest.NewPipeStub(t, func([]string) string { return redistest.Bulk("1-1") })
+		c := newCoordinator(1)
+		p := open(t, c, stub.Addr, piped(stub))
+		outcome := func(want string) {
+			t.Helper()
+			if got := firstOf(outcomes(t, send(t, p, message("k", "1")))); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		outcome("ok")
+		c.set(func(c *coordinator) { c.err = errAway })
+		known, _ := p.Routing()
+		time.Sleep(time.Until(known.ExpiresAt) - time.Nanosecond)
+		outcome("ok")
+		time.Sleep(time.Nanosecond)
+		outcome("ROUTING_EXPIRED")
+		c.set(func(c *coordinator) { c.err = nil })
+		time.Sleep(2 * time.Second)
+		outcome("ok")
 	})
 }
 
@@ -154,10 +167,7 @@ func TestBackPressure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stub, arrived, release := blocked(t)
-			p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) {
-				cfg.Redis.ReadTimeout = time.Minute
-				change(cfg)
-			})
+			p := open(t, newCoordinator(1), stub.Addr, change)
 			var futures []*producer.Future
 			for range 10 {
 				futures = append(futures, send(t, p, message("k", "x"))...)
@@ -165,23 +175,30 @@ func TestBackPressure(t *testing.T) {
 			<-arrived
 			_, err := p.TrySend(t.Context(), message("k", "x"))
 			wantError(t, err, producer.ErrBufferFull)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			defer cancel()
-			_, err = p.Send(ctx, message("k", "x"))
+			reason := errors.New("enough")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			impatient := watch(ctx)
+			go func() {
+				<-impatient.asked
+				cancel(reason)
+			}()
+			_, err = p.Send(impatient, message("k", "x"))
 			wantError(t, err, producer.ErrCanceled, "room in the buffer")
-			if !errors.Is(err, context.DeadlineExceeded) {
+			if !errors.Is(err, reason) {
 				t.Errorf("%v does not tell the cause", err)
 			}
 			// Those who wait get in when there is room.
 			waiting := make(chan error, 3)
 			for range cap(waiting) {
+				waits := watch(t.Context())
 				go func() {
-					f, err := p.Send(t.Context(), message("k", "x"))
+					f, err := p.Send(waits, message("k", "x"))
 					if err == nil {
 						_, err = f.Wait(t.Context())
 					}
 					waiting <- err
 				}()
+				<-waits.asked
 			}
 			release()
 			for range cap(waiting) {
@@ -236,18 +253,6 @@ func TestContextsOfSend(t *testing.T) {
 	wantError(t, err, producer.ErrCanceled)
 }
 
-// watched tells when somebody begins to wait for its end.
-type watched struct {
-	context.Context
-	once  sync.Once
-	asked chan struct{}
-}
-
-func (w *watched) Done() <-chan struct{} {
-	w.once.Do(func() { close(w.asked) })
-	return w.Context.Done()
-}
-
 func TestFlushWaitsForWhatCameBefore(t *testing.T) {
 	var answers sync.Map // payload → channel
 	stub := redistest.NewStub(t, func(args []string) string {
@@ -273,7 +278,7 @@ func TestFlushWaitsForWhatCameBefore(t *testing.T) {
 	if err := p.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("flushed although nothing was answered: %v", err)
 	}
-	waits := &watched{Context: t.Context(), asked: make(chan struct{})}
+	waits := watch(t.Context())
 	go func() { flushed <- p.Flush(waits) }()
 	<-waits.asked
 	second := send(t, p, producer.Message{Shard: producer.OnShard(1), Payload: []byte("after")})
@@ -430,44 +435,50 @@ func TestSendGivesUp(t *testing.T) {
 // RetryFor counts for each message by itself: one that comes in the middle of an
 // outage does not end with those that were there before.
 func TestSendGivesEachMessageItsTime(t *testing.T) {
-	const retryFor = 400 * time.Millisecond
-	stub := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
-	r := new(recorder)
-	p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.RetryFor, cfg.Observer = retryFor, r })
-	first := send(t, p, message("a", "1"))
-	eventually(t, "some retries", func() bool { return p.Stats().Attempts >= 4 })
-	second := send(t, p, message("b", "2"))
-	outcomes(t, first)
-	outcomes(t, second)
-	for _, e := range r.failed {
-		if e.Latency < retryFor || e.Latency > 10*retryFor {
-			t.Errorf("given up after %s", e.Latency)
+	synctest.Test(t, func(t *testing.T) {
+		const retryFor = 2 * time.Second
+		stub := redistest.NewPipeStub(t, func([]string) string { return "-LOADING busy\r\n" })
+		r := new(recorder)
+		p := open(t, newCoordinator(1), stub.Addr, piped(stub), func(cfg *producer.Config) { cfg.RetryFor, cfg.Observer = retryFor, r })
+		futures := send(t, p, message("a", "1"))
+		time.Sleep(retryFor / 2)
+		futures = append(futures, send(t, p, message("b", "2"))...)
+		outcomes(t, futures)
+		for _, e := range r.failed {
+			// There is an attempt every half second at least, which ends it.
+			if e.Latency < retryFor || e.Latency > retryFor+500*time.Millisecond {
+				t.Errorf("given up after %s", e.Latency)
+			}
 		}
-	}
-	if len(r.failed) != 2 {
-		t.Errorf("%d failed", len(r.failed))
-	}
+		if len(r.failed) != 2 {
+			t.Errorf("%d failed", len(r.failed))
+		}
+	})
 }
 
 // A broken server is not flooded: what is buffered waits, and one message a time
 // finds out whether the trouble is over.
 func TestSendDoesNotFloodABrokenServer(t *testing.T) {
-	stub := redistest.NewStub(t, func([]string) string { return "-LOADING busy\r\n" })
-	p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.RetryFor = 2 * time.Second })
-	began := time.Now()
-	futures := send(t, p, numbered(2000, 2000)...)
-	for _, f := range futures {
-		if _, err := f.Wait(t.Context()); err == nil {
-			t.Fatal("stored")
+	synctest.Test(t, func(t *testing.T) {
+		const retryFor = 2 * time.Second
+		stub := redistest.NewPipeStub(t, func([]string) string { return "-LOADING busy\r\n" })
+		p := open(t, newCoordinator(1), stub.Addr, piped(stub), func(cfg *producer.Config) { cfg.RetryFor = retryFor })
+		began := time.Now()
+		futures := send(t, p, numbered(2000, 2000)...)
+		for _, f := range futures {
+			if _, err := f.Wait(t.Context()); err == nil {
+				t.Fatal("stored")
+			}
 		}
-	}
-	if d := time.Since(began); d < time.Second {
-		t.Errorf("given up after %s", d)
-	}
-	// The first pipelines, and then one message at a time: 20 ms, 40 ms, …, 500 ms.
-	if n := len(stub.Seen()); n > 1100 {
-		t.Errorf("%d commands in two seconds", n)
-	}
+		if d := time.Since(began); d < retryFor || d > retryFor+500*time.Millisecond {
+			t.Errorf("given up after %s", d)
+		}
+		// The first pipeline, of 500 at most, and then one message at a time: after 20 ms,
+		// 40 ms, …, 500 ms.
+		if n := len(stub.Seen()); n > 515 {
+			t.Errorf("%d commands in two seconds", n)
+		}
+	})
 }
 
 // The stream has fewer shards than the producer knows: it asks again, and the
@@ -498,6 +509,8 @@ func TestSendToAShardThatWasGivenUp(t *testing.T) {
 			t.Fatalf("stored in shard %d of 2", r.Receipt.Shard)
 		}
 	}
+	// It is counted when those who waited for it have gone on already.
+	eventually(t, "the change to be counted", func() bool { return p.Stats().RoutingChanges > 0 })
 	if before != n/2 || p.Stats().RoutingChanges != 1 {
 		t.Errorf("%d stored at first, %d changes of the routing", before, p.Stats().RoutingChanges)
 	}
@@ -555,25 +568,53 @@ func TestSendWhileTheStreamGrows(t *testing.T) {
 	}
 }
 
+// A full pipeline leaves at once, and Close does not wait either.
 func TestLinger(t *testing.T) {
-	server := redistest.Start(t)
-	provision(t, server.Client, 4)
-	p := open(t, newCoordinator(4), server.Addr, func(cfg *producer.Config) { cfg.Linger, cfg.PipelineMessages = time.Second, 100 })
-	began := time.Now()
-	// A full pipeline leaves at once, and Close does not wait either.
-	futures := send(t, p, numbered(1000, 50)...)
-	if got, _ := outcomes(t, futures[:100]); strings.Trim(got, "ok ") != "" {
-		t.Error(got)
-	}
-	if err := p.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if d := time.Since(began); d > 10*time.Second {
-		t.Errorf("it took %s", d)
-	}
-	if s := p.Stats(); s.Published != 1000 || s.Exchanges > 100 {
-		t.Errorf("stats %+v", s)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		stub := redistest.NewPipeStub(t, func([]string) string { return redistest.Bulk("1-1") })
+		p := open(t, newCoordinator(4), stub.Addr, piped(stub), func(cfg *producer.Config) { cfg.Linger, cfg.PipelineMessages = time.Second, 100 })
+		synctest.Wait() // the routing is there
+		began := time.Now()
+		futures := send(t, p, numbered(1050, 50)...)
+		if got, _ := outcomes(t, futures[:100]); strings.Trim(got, "ok ") != "" {
+			t.Error(got)
+		}
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(began); d != 0 {
+			t.Errorf("it took %s", d)
+		}
+		// A track is with one courier at a time, so those that come while it is under way
+		// fill a pipeline of their own.
+		if s := p.Stats(); s.Published != 1050 || s.Exchanges > 13 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+// What trickles in leaves together, whichever shards it is for.
+func TestLingerOverSeveralShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stub := redistest.NewPipeStub(t, func([]string) string { return redistest.Bulk("1-1") })
+		p := open(t, newCoordinator(4), stub.Addr, piped(stub), func(cfg *producer.Config) { cfg.Linger = time.Second })
+		synctest.Wait() // the routing is there
+		var futures []*producer.Future
+		for _, m := range numbered(40, 20) { // for two seconds
+			futures = append(futures, send(t, p, m)...)
+			time.Sleep(50 * time.Millisecond)
+		}
+		began := time.Now()
+		if got, _ := outcomes(t, futures); strings.Trim(got, "ok ") != "" {
+			t.Error(got)
+		}
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("the last message waited for %s", d)
+		}
+		if s := p.Stats(); s.Exchanges > 3 {
+			t.Errorf("%d requests for %d messages in two seconds, want one a second", s.Exchanges, s.Published)
+		}
+	})
 }
 
 // refiller sends another message of the same key while a failure is being made

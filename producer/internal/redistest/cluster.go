@@ -10,6 +10,11 @@ import (
 
 const slotCount = 16384
 
+// After nodeTimeout a node that does not answer is taken for dead by the others. It is
+// long, since a node of a machine at load may stand still for seconds; FailOverFast makes
+// it short where a failover is what is tested.
+const nodeTimeout = Patience
+
 // StartCluster starts n masters that share the slots of a Redis Cluster evenly,
 // in order, and waits until all of them know it.
 func StartCluster(tb testing.TB, n int) []*Server {
@@ -17,8 +22,7 @@ func StartCluster(tb testing.TB, n int) []*Server {
 	ctx := tb.Context()
 	servers := make([]*Server, n)
 	for i := range servers {
-		servers[i] = Start(tb, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
-			"--cluster-port", strconv.Itoa(FreePort(tb)), "--cluster-node-timeout", "2000")
+		servers[i] = startNode(tb)
 	}
 	for i, s := range servers {
 		must(tb, s.Client.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slotCount/n, (i+1)*slotCount/n-1).Err())
@@ -38,20 +42,40 @@ func StartCluster(tb testing.TB, n int) []*Server {
 	return servers
 }
 
+// startNode starts a server that may be part of a cluster.
+func startNode(tb testing.TB, extra ...string) *Server {
+	tb.Helper()
+	return start(tb, func() []string {
+		return append([]string{
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", strconv.Itoa(freePort(tb)),
+			"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
+		}, extra...)
+	})
+}
+
+// FailOverFast has the nodes notice soon that another one is dead. From then on one that
+// stands still for a moment is taken for dead too, and back in the cluster soon after it
+// goes on.
+func FailOverFast(tb testing.TB, nodes ...*Server) {
+	tb.Helper()
+	for _, s := range nodes {
+		must(tb, s.Client.ConfigSet(tb.Context(), "cluster-node-timeout", "2000").Err())
+	}
+}
+
 // AddReplica starts a replica of master, and waits until every node knows it and it
 // has what the master has.
 func AddReplica(tb testing.TB, servers []*Server, master *Server) *Server {
 	tb.Helper()
 	ctx := tb.Context()
-	s := Start(tb, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
-		"--cluster-port", strconv.Itoa(FreePort(tb)), "--cluster-node-timeout", "2000",
-		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+	s := startNode(tb, "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 	host, port, _ := net.SplitHostPort(s.Addr)
 	must(tb, master.Client.Do(ctx, "CLUSTER", "MEET", host, port, s.busPort()).Err())
 	must(tb, master.Client.ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err())
+	id := master.NodeID()
 	// One that does not know its master's slots yet would claim some for itself.
 	Eventually(tb, "the replica to know its master", func() bool {
-		return strings.Contains(s.Client.ClusterInfo(ctx).Val(), "cluster_slots_ok:16384") && s.Client.Do(ctx, "CLUSTER", "REPLICATE", master.NodeID()).Err() == nil
+		return strings.Contains(s.Client.ClusterInfo(ctx).Val(), "cluster_slots_ok:16384") && s.Client.Do(ctx, "CLUSTER", "REPLICATE", id).Err() == nil
 	})
 	Eventually(tb, "the replica to follow", func() bool {
 		return strings.Contains(s.Client.Info(ctx, "replication").Val(), "master_link_status:up")
@@ -67,6 +91,20 @@ func AddReplica(tb testing.TB, servers []*Server, master *Server) *Server {
 		})
 	}
 	return s
+}
+
+// Copied waits until the replica has what the master has at the moment of the call.
+func (s *Server) Copied(replica *Server) {
+	s.tb.Helper()
+	written := s.replicationOffset("master_repl_offset")
+	Eventually(s.tb, "the replica to have it all", func() bool { return replica.replicationOffset("slave_repl_offset") >= written })
+}
+
+func (s *Server) replicationOffset(field string) int64 {
+	s.tb.Helper()
+	offset, err := strconv.ParseInt(s.Client.InfoMap(s.tb.Context(), "replication").Item("Replication", field), 10, 64)
+	must(s.tb, err)
+	return offset
 }
 
 // IsMaster reports whether the server says so itself.
@@ -103,7 +141,7 @@ func MoveSlot(tb testing.TB, slot int, from, to *Server, half bool) {
 	must(tb, err)
 	host, port, _ := net.SplitHostPort(to.Addr)
 	for _, key := range keys {
-		must(tb, from.Client.Migrate(ctx, host, port, key, 0, 5*time.Second).Err())
+		must(tb, from.Client.Migrate(ctx, host, port, key, 0, Patience).Err())
 	}
 	if half {
 		return
@@ -122,7 +160,7 @@ func FinishMove(tb testing.TB, slot int, from, to *Server) {
 // Eventually waits for a condition, and fails the test when it does not come.
 func Eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(Patience)
 	for !holds() {
 		if time.Now().After(deadline) {
 			tb.Fatalf("waited in vain for %s", what)

@@ -5,7 +5,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Proxy stands between a client and a server and can lose replies: the server
@@ -138,7 +137,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.DialTimeout("tcp", p.target, time.Second) //nolint:noctx // bounded
+		server, err := net.DialTimeout("tcp", p.target, Patience) //nolint:noctx // bounded
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -4,7 +4,9 @@ package redistest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -17,10 +19,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	startTimeout  = 10 * time.Second
-	startAttempts = 5
-)
+// Patience is how long a test waits for what has to come. It is no measure of anything: a
+// machine at load lets processes stand still for seconds.
+const Patience = time.Minute
+
+const startAttempts = 5
 
 // Server is a redis-server of the test's own.
 type Server struct {
@@ -41,6 +44,12 @@ type Server struct {
 // server fails it.
 func Start(tb testing.TB, extra ...string) *Server {
 	tb.Helper()
+	return start(tb, func() []string { return extra })
+}
+
+// start is Start with arguments that are made anew for each attempt.
+func start(tb testing.TB, extra func() []string) *Server {
+	tb.Helper()
 	if testing.Short() || os.Getenv("RSC_TEST_FAST") != "" {
 		tb.Skip("needs a redis-server: skipped in a quick run")
 	}
@@ -52,8 +61,10 @@ func Start(tb testing.TB, extra ...string) *Server {
 	}
 	var failures []string
 	for range startAttempts {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(tb)))
-		s := &Server{tb: tb, Addr: addr, args: extra, Client: redis.NewClient(&redis.Options{Addr: addr})}
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(tb)))
+		s := &Server{tb: tb, Addr: addr, args: extra(), Client: redis.NewClient(&redis.Options{
+			Addr: addr, DialTimeout: Patience, ReadTimeout: Patience, WriteTimeout: Patience,
+		})}
 		if err := s.launch(); err != nil {
 			// Somebody else may have taken the port meanwhile.
 			failures = append(failures, err.Error())
@@ -70,19 +81,23 @@ func Start(tb testing.TB, extra ...string) *Server {
 	return nil
 }
 
-// FreePort returns a port of the loopback interface that was free a moment ago.
-func FreePort(tb testing.TB) int {
+// freePort returns a port of the loopback interface that was free a moment ago. It is
+// below those that systems give to connections that go out, so that none of these takes
+// it before the server does, or while the server is down.
+func freePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
-	if err != nil {
-		tb.Fatal(err)
+	const first, last = 15_000, 30_000
+	for {
+		port := first + rand.IntN(last-first)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // returns at once
+		switch {
+		case err == nil:
+			_ = l.Close()
+			return port
+		case !errors.Is(err, syscall.EADDRINUSE):
+			tb.Fatal(err)
+		}
 	}
-	defer func() { _ = l.Close() }()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		tb.Fatalf("unexpected address %v", l.Addr())
-	}
-	return addr.Port
 }
 
 // launch starts the process and waits until it answers.
@@ -104,8 +119,11 @@ func (s *Server) launch() error {
 		_ = cmd.Wait()
 	}()
 	s.cmd, s.done = cmd, done
-	deadline := time.After(startTimeout)
-	for s.Client.Ping(s.tb.Context()).Err() != nil {
+	// Not with Client: whoever has taken the port may swallow what is asked.
+	asks := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: time.Second})
+	defer func() { _ = asks.Close() }()
+	deadline := time.After(Patience)
+	for !s.answers(asks) {
 		select {
 		case <-done:
 			return fmt.Errorf("redis-server ended: %s", &log)
@@ -116,6 +134,13 @@ func (s *Server) launch() error {
 		}
 	}
 	return nil
+}
+
+// answers reports whether it is this process that answers, and not one of somebody else
+// who was faster to take the port.
+func (s *Server) answers(client *redis.Client) bool {
+	info, err := client.Info(s.tb.Context(), "server").Result()
+	return err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid))
 }
 
 // Kill ends the process at once and waits for it. It may be called twice.
@@ -129,9 +154,8 @@ func (s *Server) Kill() {
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.Kill()
-	if err := s.launch(); err != nil {
-		s.tb.Fatal(err)
-	}
+	// For a moment the port may be somebody else's.
+	Eventually(s.tb, "the server to be back", func() bool { return s.launch() == nil })
 }
 
 // Freeze stops the process in its tracks: connections stay open and take bytes,

@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +26,51 @@ type Stub struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	seen  [][]string
+}
+
+// NewPipeStub is NewStub without a network, for a bubble of testing/synctest: clients
+// connect with Dial.
+func NewPipeStub(tb testing.TB, answer func(args []string) string) *Stub {
+	tb.Helper()
+	s := &Stub{Addr: "127.0.0.1:1", answer: answer, conns: make(map[net.Conn]struct{})}
+	tb.Cleanup(s.close)
+	return s
+}
+
+// Dial connects to a stub of NewPipeStub; it is a Dialer of redis.Options.
+func (s *Stub) Dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	s.welcome(server, &outbox{Conn: server, replies: make(chan []byte, maxReplies)})
+	return client, nil
+}
+
+// maxReplies is how many replies an outbox holds.
+const maxReplies = 10_000
+
+// outbox is the stub's end of a pipe. A pipe holds nothing by itself, and clients write
+// all of a pipeline before they read.
+type outbox struct {
+	net.Conn
+	replies chan []byte
+}
+
+func (o *outbox) Write(reply []byte) (int, error) {
+	o.replies <- bytes.Clone(reply)
+	return len(reply), nil
+}
+
+// Close has the replies delivered first.
+func (o *outbox) Close() error {
+	close(o.replies)
+	return nil
+}
+
+func (o *outbox) deliver() {
+	defer func() { _ = o.Conn.Close() }()
+	for reply := range o.replies {
+		// It fails where the client is gone.
+		_, _ = o.Conn.Write(reply)
+	}
 }
 
 // NewStub starts a stub that answers each command with what answer returns, in
@@ -58,15 +105,25 @@ func (s *Stub) accept() {
 		if err != nil {
 			return
 		}
-		s.mu.Lock()
-		s.conns[conn] = struct{}{}
-		s.mu.Unlock()
-		s.serving.Go(func() { s.serve(conn) })
+		s.welcome(conn, conn)
+	}
+}
+
+// welcome serves a connection, which close closes, over its end.
+func (s *Stub) welcome(conn, end net.Conn) {
+	s.mu.Lock()
+	s.conns[conn] = struct{}{}
+	s.mu.Unlock()
+	s.serving.Go(func() { s.serve(end) })
+	if box, ok := end.(*outbox); ok {
+		s.serving.Go(box.deliver)
 	}
 }
 
 func (s *Stub) close() {
-	_ = s.listener.Close()
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
 	s.mu.Lock()
 	for c := range s.conns {
 		_ = c.Close()
