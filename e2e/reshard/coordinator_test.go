@@ -13,19 +13,21 @@ import (
 	"github.com/redis-stream-coordinator/rsc/e2e/rsctest"
 )
 
-// The timings of all groups here: short, so that the tests are, and yet long enough for
-// a busy machine.
+// The timings of all groups here. The lease is one that a machine which stands still for
+// seconds does not end.
 const (
-	lease            = 5 * time.Second
+	lease            = 10 * time.Second
 	heartbeat        = 500 * time.Millisecond
 	tick             = 100 * time.Millisecond
-	rebalanceTimeout = 10 * time.Second
+	rebalanceTimeout = 20 * time.Second
 	startTimeout     = 60 * time.Second
 	requestTimeout   = 30 * time.Second
 )
 
-// routingLease is how long a producer may use what it was told: 30 s is the default.
-func routingLease() time.Duration { return either(2*time.Second, 30*time.Second) }
+// routingLease is how long a producer may use what it was told, and so how long a change
+// is ACTIVE at least: 30 s is the default. In the short form it is long enough to be met
+// in that state.
+func routingLease() time.Duration { return either(6*time.Second, 30*time.Second) }
 
 // startCoordinator runs a coordinator that keeps its records on s, where the streams are
 // too.

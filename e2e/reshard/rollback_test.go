@@ -89,11 +89,15 @@ func (r *rollback) outInActive() {
 	r.wantBack(id)
 }
 
-// inInActive takes a removal back before anything was removed.
+// inInActive takes a removal back before anything was removed. If it is met too late for
+// that, records that nobody reads keep it from being over.
 func (r *rollback) inInActive() {
+	const kept = cycleFirst - 1
+	r.redis("XGROUP", "CREATE", key(kept), idle, "0")
 	id := r.fleet.scale(stream, cycleLow)
-	r.awaitState(id, protocol.MigrationActive)
+	r.awaitActive(id)
 	r.takeBack(id)
+	r.redis("XGROUP", "DESTROY", key(kept), idle)
 	r.wantBack(id)
 	r.holds(cycleLow, cycleFirst)
 }

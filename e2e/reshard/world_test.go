@@ -188,6 +188,16 @@ func (w *world) awaitState(id string, states ...protocol.MigrationState) {
 	w.await(id, fmt.Sprint(states), func(m *protocol.Migration) bool { return slices.Contains(states, m.State) })
 }
 
+// awaitActive waits until a change is ACTIVE, or beyond: this process may have stood
+// still for longer than that lasts.
+func (w *world) awaitActive(id string) {
+	w.t.Helper()
+	m := w.await(id, "ACTIVE, or beyond", func(m *protocol.Migration) bool { return m.State != protocol.MigrationPreparing })
+	if m.State != protocol.MigrationActive {
+		w.t.Logf("%s is %s already", id, m.State)
+	}
+}
+
 // awaitOnlyIdle waits until nothing but the idle group keeps shards from going.
 func (w *world) awaitOnlyIdle(id string) protocol.Migration {
 	w.t.Helper()
