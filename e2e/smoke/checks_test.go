@@ -74,7 +74,7 @@ func (p *prometheus) checkDashboards(tb testing.TB) {
 		var empty []expression
 		all := b.expressions()
 		// What a rate needs may come with the next scrape.
-		for deadline := time.Now().Add(patience / 4); ; time.Sleep(time.Second) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Second) {
 			if empty = p.withoutData(tb, all, values); len(empty) == 0 || time.Now().After(deadline) {
 				break
 			}

@@ -94,7 +94,11 @@ func (s *stack) account(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said[3] != "0" || said[4] != "0" {
+	uncertain, err := strconv.Atoi(said[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said[4] != "0" {
 		t.Errorf("the producer says %q", said[0])
 	}
 	eventually(t, "every stored record is printed", func() bool { return len(s.printed()) >= stored })
@@ -102,8 +106,9 @@ func (s *stack) account(t *testing.T) {
 	for _, n := range ids {
 		again += n - 1
 	}
-	if len(ids) != stored {
-		t.Errorf("%d records were stored and %d printed", stored, len(ids))
+	// One that got no answer in time, as from a Redis that stands still, may be stored.
+	if len(ids) < stored || len(ids) > stored+uncertain {
+		t.Errorf("%d records were stored, %d may be, and %d printed", stored, uncertain, len(ids))
 	}
 	t.Logf("records: %d stored, %d printed, %d of them again after the crash", stored, len(ids), again)
 }
