@@ -258,6 +258,8 @@ func TestShutdownWithManyInHand(t *testing.T) {
 	watch := redistest.StartWatch(t)
 	a.end()
 	receive(t, leaving)
+	// It may say so before it has come to letting nothing begin any more.
+	inHand(t, a, busy)
 	close(release)
 	eventually(t, "the rest begins elsewhere", func() bool { return second.size() == total-busy })
 	watch.Within(time.Second, fmt.Sprintf("%d records begin elsewhere", total-busy))

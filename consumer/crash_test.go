@@ -67,9 +67,9 @@ func TestChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := consumer.New(consumer.Config{
+	c, err := consumer.New(consumer.Unhurried(consumer.Config{
 		Coordinators: []string{url}, Stream: stream, Group: group, MemberID: os.Getenv(childMember), Logger: quiet(),
-		Redis: redis.UniversalOptions{Addrs: []string{os.Getenv(childRedis)}}, AckInterval: every,
+		Redis: redis.UniversalOptions{Addrs: []string{os.Getenv(childRedis)}, ReadTimeout: patience}, AckInterval: every,
 		Observer: diary{notes: notes}, DeadLetter: consumer.DeadLetter{Enabled: true}, Retry: consumer.Retry{MaxDeliveries: most},
 		Handler: func(ctx context.Context, r consumer.Record) error {
 			n := r.Values["n"]
@@ -82,7 +82,7 @@ func TestChild(t *testing.T) {
 			time.Sleep(500 * time.Microsecond)
 			return notes.RPush(ctx, handledList, n).Err()
 		},
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestAHandlerEndsTheProcess(t *testing.T) {
 	}{
 		{"one", 1, 1, 200, []int{77}, 10 * time.Millisecond, 5},
 		{"lost acknowledgements", 2, 1, 300, []int{31}, 5 * time.Second, 3},
-		{"several of both", 4, 2, 400, []int{20, 21, 22, 200, 333}, 50 * time.Millisecond, 3},
+		{"several of both", 4, 2, 400, []int{20, 21, 22, 200, 333}, 50 * time.Millisecond, 5},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBed(t, tc.shards, steady)

@@ -129,7 +129,7 @@ func TestRevokeDuringASlowHandler(t *testing.T) {
 			return context.Cause(ctx)
 		}
 	}
-	start(t, b.config("a", l.handler("a", slow)))
+	a := start(t, b.config("a", l.handler("a", slow)))
 	// Seven keys in two shards; behind them three records of each shard wait.
 	eventually(t, "a has a record of each key in hand", func() bool { return waiting.Load() == 14 && b.pending() == 20 })
 	var revoked atomic.Bool
@@ -145,6 +145,7 @@ func TestRevokeDuringASlowHandler(t *testing.T) {
 	if n, _ := l.handled(); n != 0 {
 		t.Errorf("%d records were handled while their shard's owner worked", n)
 	}
+	inHand(t, a, 7)
 	close(release)
 	l.await(t, 20)
 	l.clean(t)
@@ -168,6 +169,8 @@ type stopClock struct {
 	mu      sync.Mutex
 	stopped bool
 	at      time.Duration
+	// lost is how long it was stopped.
+	lost time.Duration
 }
 
 func (c *stopClock) Wall() time.Time { return c.start.Add(c.Mono()) }
@@ -176,7 +179,7 @@ func (c *stopClock) Mono() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.stopped {
-		c.at = time.Since(c.start)
+		c.at = time.Since(c.start) - c.lost
 	}
 	return c.at
 }
@@ -185,6 +188,12 @@ func (c *stopClock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
+}
+
+func (c *stopClock) goOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped, c.lost = false, time.Since(c.start)-c.at
 }
 
 // TestRevokeTimeoutCancelsTheHandler: a handler that does not finish is
@@ -223,6 +232,8 @@ func TestRevokeTimeoutCancelsTheHandler(t *testing.T) {
 	if cause := receive(t, causes); !errors.Is(cause, consumer.ErrRevokeTimeout) {
 		t.Errorf("the handler's context ended with %v", cause)
 	}
+	// It may be too late for its goodbye: then its lease has to end.
+	clock.goOn()
 	a.end()
 	if cause := receive(t, causes); !errors.Is(cause, consumer.ErrShutdownTimeout) {
 		t.Errorf("the other handler's context ended with %v", cause)

@@ -214,6 +214,20 @@ func isRead(tb testing.TB, c *running, shards int) {
 	})
 }
 
+// inHand waits until a consumer has so many records of a shard in hand that it lets go of:
+// those that were not begun are given back by then, and none begins any more.
+func inHand(tb testing.TB, c *running, records int) {
+	tb.Helper()
+	eventually(tb, "what was not begun is given back", func() bool {
+		for _, s := range c.Health().Shards {
+			if s.State == consumer.ShardDraining && s.InHand == records {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // running is a consumer whose Run is under way.
 type running struct {
 	*consumer.Consumer

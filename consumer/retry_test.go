@@ -357,12 +357,7 @@ func TestWhatFailedAndIsTakenOverUnbegun(t *testing.T) {
 	receive(t, begun)
 	eventually(t, "all is in hand", func() bool { return a.Stats().Recovered == 20 })
 	a.end()
-	eventually(t, "it is let go of", func() bool {
-		for _, s := range a.Health().Shards {
-			return s.State == consumer.ShardDraining
-		}
-		return false
-	})
+	inHand(t, a, 1)
 	close(release)
 	a.stop()
 	l := newJournal()
