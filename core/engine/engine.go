@@ -35,6 +35,9 @@ type Engine struct {
 	// lastReport is when a member's report last opened a correction.
 	lastReport time.Duration
 	reportSeen bool
+	// lossTold is when a loss of stamps was last told.
+	lossTold time.Duration
+	lossSeen bool
 
 	clocks  clocks
 	reports map[string]*reported
@@ -103,6 +106,7 @@ type pendingSave struct {
 	resp   group.Response
 	events []group.Event
 	asked  []waiting
+	marks  int
 }
 
 type pendingRenew struct {
@@ -441,7 +445,7 @@ func (e *Engine) save(in Input, next group.State, resp group.Response, events []
 			Expected: e.known, Relied: e.clocks.relied(resp.Relied), Nonce: in.ID, Body: body, UpdatedAt: in.Now,
 			Stamps: p.stamps, Reports: p.reports, Ended: resp.Gone,
 		},
-		view: v, resp: resp, events: events, asked: e.batch,
+		view: v, resp: resp, events: events, asked: e.batch, marks: p.marks,
 	}
 	e.phase = saving
 	e.do(e.saving.save)
@@ -463,6 +467,14 @@ func (e *Engine) unwritable(in Input, err error) {
 		return isJoin(w)
 	})
 	switch {
+	case len(e.batch) == members && len(e.unmarked(e.view)) > 0:
+		// What would make room may be that a lease ends, and that needs its mark.
+		reason := e.complain(err)
+		for _, w := range e.batch {
+			e.retry(w, reason)
+		}
+		e.batch = nil
+		e.renew(in, nil)
 	case len(e.batch) == members:
 		e.fail(err)
 	case len(e.batch) == 0 && !e.ticking && e.correction == nil:
@@ -479,6 +491,8 @@ type proofs struct {
 	// of is what is remembered of the lives of stamps, in their order.
 	of      []*reported
 	reports []Report
+	// marks is how many of stamps stand for those that were lost.
+	marks int
 }
 
 // proofs makes the stamps and reports of the requests that renew a lease, and marks
@@ -507,6 +521,7 @@ func (e *Engine) proofs(in Input, v *group.View, asked []waiting, answers []grou
 			r.cycle = e.cycle
 			p.stamps = append(p.stamps, Stamp{Life: life, Value: newMark(in.ID)})
 			p.of = append(p.of, r)
+			p.marks++
 		}
 	}
 	return p
@@ -519,6 +534,15 @@ func (e *Engine) unmarked(v *group.View) []string {
 		return nil
 	}
 	return e.clocks.unmarked(v)
+}
+
+// marked tells of stamps that were lost, once in a lease time.
+func (e *Engine) marked(in Input, lives int) {
+	if lives == 0 || (e.lossSeen && in.Mono-e.lossTold < e.timings().Lease) {
+		return
+	}
+	e.lossSeen, e.lossTold = true, in.Mono
+	e.do(Publish{[]group.Event{group.StampsLost{Lives: lives}}})
 }
 
 // renewedLeases notes stamps that were written beside the cached state.
@@ -620,17 +644,22 @@ func (e *Engine) forget() {
 // fail stops the group, and only the group: it answers RETRY until its record
 // can be read again.
 func (e *Engine) fail(err error) {
+	reason := e.complain(err)
+	e.forget()
+	e.giveUp(reason)
+}
+
+// complain reports what stops the group, and returns what its members are told.
+func (e *Engine) complain(err error) (reason string) {
 	if err.Error() != e.complaint {
 		// Every tick finds the same damage.
 		e.complaint = err.Error()
 		e.do(Complain{err})
 	}
-	e.forget()
-	reason := "the group's record is damaged"
 	if told := asProtocol(err); told != nil {
-		reason = told.Message
+		return told.Message
 	}
-	e.giveUp(reason)
+	return "the group's record is damaged"
 }
 
 // asProtocol finds the refusal in an error, nil if there is none.

@@ -130,6 +130,10 @@ func (x *explaining) judge() {
 			fmt.Sprintf("member %q holds it and has not been heard of for %s", x.holder.Member, x.silentFor().Truncate(time.Second)),
 			"it is heard of again, or its lease ends and the shard goes to another member")
 		x.out.EndsBy = x.leaseEnd()
+	case x.out.Holder.LastHeartbeatAt == nil:
+		x.say(protocol.CauseSilent,
+			fmt.Sprintf("member %q holds it; when it was last heard of is not known, since the proof of it was lost", x.holder.Member),
+			"it is heard of again, or its lease ends and the shard goes to another member")
 	case !x.out.Holder.SaysItReads:
 		x.since(x.out.Holder.GrantEpoch)
 		x.say(protocol.CauseNotReported,

@@ -87,6 +87,11 @@ func TestExplain(t *testing.T) {
 			want: `MEMBER_SILENT: member "a" holds it and has not been heard of for 13s | ends when: it is heard of again, or its lease ends and the shard goes to another member | by 16s`,
 		},
 		{
+			name: "last heard of at a time that was lost", shard: 3,
+			change: func(p *Picture) { p.Stamps["a/a1"] = newMark("x") },
+			want:   `MEMBER_SILENT: member "a" holds it; when it was last heard of is not known, since the proof of it was lost | ends when: it is heard of again, or its lease ends and the shard goes to another member`,
+		},
+		{
 			name: "a late heartbeat is nothing yet", shard: 3, now: epochTime.Add(8 * time.Second),
 			want: `NONE: member "a" reads it, as it should`,
 		},

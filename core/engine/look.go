@@ -20,6 +20,9 @@ type Look struct {
 	// Silence is how long ago the lease of each life of View was last renewed, as far
 	// as is known here; negative where nothing is known yet.
 	Silence []time.Duration
+	// Lost tells of which lives of View the stamp was lost: Silence is then the time since
+	// that was noticed or marked, and when they were heard of is not known.
+	Lost []bool
 	// Revoking is how long the oldest revocation has been pending, 0 without any.
 	Revoking time.Duration
 }
@@ -31,10 +34,12 @@ func (e *Engine) Look(mono time.Duration) Look {
 		return l
 	}
 	l.Silence = make([]time.Duration, len(e.view.State.Lives))
+	l.Lost = make([]bool, len(e.view.State.Lives))
 	for i := range l.Silence {
 		l.Silence[i] = -1
 		if seen, there := e.clocks.leases[e.view.Key(i)]; there && seen.known {
 			l.Silence[i] = max(0, mono-seen.since)
+			l.Lost[i] = seen.stamp == "" || isMark(seen.stamp)
 		}
 	}
 	for _, since := range e.clocks.revokes {

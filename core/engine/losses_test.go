@@ -93,6 +93,30 @@ func TestALossCountsFromItsMark(t *testing.T) {
 	}
 }
 
+// Losses are told when they are marked: the first, and then once in a lease time.
+func TestLossesAreTold(t *testing.T) {
+	s := pair(t)
+	lease := s.Timings.Lease
+	b := newBench()
+	b.tell(0, Woke{})
+	b.loaded(t, s)
+	var told []time.Duration
+	for at := 1100 * time.Millisecond; at < 2*lease; at += 1100 * time.Millisecond {
+		b.events = nil
+		b.looked(t, at, Woke{}, nil)
+		if len(b.events) > 0 {
+			t.Fatalf("%v is told before it is marked", b.events)
+		}
+		b.tell(at, Renewed{Outcome: Done})
+		if slices.Contains(b.events, group.Event(group.StampsLost{Lives: 2})) {
+			told = append(told, at)
+		}
+	}
+	if len(told) != 2 || told[0] != 1100*time.Millisecond || told[1] < told[0]+lease {
+		t.Errorf("told at %v", told)
+	}
+}
+
 // Heartbeats cost what they cost: only at a tick are the lives gone through for
 // stamps that are missing.
 func TestOnlyATickMarks(t *testing.T) {

@@ -128,6 +128,7 @@ func (e *Engine) renewed(in Input, h Renewed) {
 	switch h.Outcome {
 	case Done:
 		e.renewedLeases(in.Mono, r.proofs)
+		e.marked(in, r.proofs.marks)
 		e.answerAll(r.asked, r.answers)
 		e.gathering.served(len(r.asked), in.Mono)
 		e.endCycle()
@@ -152,6 +153,7 @@ func (e *Engine) saved(in Input, h Saved) {
 		e.answerAll(s.asked, s.resp.Answers)
 		e.gathering.served(len(s.asked), in.Mono)
 		e.do(Publish{s.events})
+		e.marked(in, s.marks)
 		e.endCycle()
 		e.releaseHolds(in)
 	case Conflict:

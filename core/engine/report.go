@@ -115,7 +115,11 @@ func newStamp(id string, now time.Time) string {
 
 // newMark makes what stands in place of a stamp that was lost: as unique, but it
 // tells of no heartbeat.
-func newMark(id string) string { return id + ".lost" }
+func newMark(id string) string { return id + markEnd }
+
+func isMark(stamp string) bool { return strings.HasSuffix(stamp, markEnd) }
+
+const markEnd = ".lost"
 
 // StampTime reads the time of a stamp, for display only.
 func StampTime(stamp string) (time.Time, bool) {

@@ -472,6 +472,8 @@ func (w *world) event(e group.Event) string {
 		return "a correction is open: " + e.Reason
 	case group.CorrectionEnded:
 		return "the correction has ended"
+	case group.StampsLost:
+		return fmt.Sprintf("stamps of %d lives were lost", e.Lives)
 	case group.ShardGranted:
 		return fmt.Sprintf("shard %d granted to %s in %s", e.Shard, e.Member, w.epoch(e.Epoch))
 	}

@@ -73,6 +73,12 @@ type RowsIgnored struct {
 	Rows   int
 }
 
+// StampsLost: the store had no proof of life of so many lives, and their leases count
+// anew. No command makes it; a coordinator that looks does.
+type StampsLost struct {
+	Lives int
+}
+
 func (MemberJoined) isEvent()  {}
 func (MemberLeaving) isEvent() {}
 func (MemberEnded) isEvent()   {}
@@ -81,3 +87,4 @@ func (ShardRevoked) isEvent()  {}
 func (ShardReleased) isEvent() {}
 func (TargetChanged) isEvent() {}
 func (RowsIgnored) isEvent()   {}
+func (StampsLost) isEvent()    {}

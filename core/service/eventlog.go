@@ -37,6 +37,8 @@ func logGroupEvent(log *slog.Logger, e group.Event) {
 		log.Debug("shard revoked", "event", "shard_revoked", "shard", int(e.Shard), "member", e.Member, "epoch", int64(e.Epoch))
 	case group.ShardReleased:
 		log.Debug("shard released", "event", "shard_released", "shard", int(e.Shard), "member", e.Member, "cause", string(e.Cause))
+	case group.StampsLost:
+		log.Warn("the store has lost the proof that members live: their leases count anew; check what removes keys or rows", "event", "stamps_lost", "lives", e.Lives)
 	case group.RowsIgnored:
 		log.Debug("report rows ignored", "event", "rows_ignored", "member", e.Member, "rows", e.Rows)
 	}

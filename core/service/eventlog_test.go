@@ -62,7 +62,7 @@ func TestEventsAreLoggedAsThePageSays(t *testing.T) {
 	}()
 	groups := []group.Event{
 		group.MemberJoined{}, group.MemberLeaving{}, group.MemberDraining{}, group.TargetChanged{}, group.CorrectionOpened{}, group.CorrectionEnded{},
-		group.ShardsAdopted{}, group.TimingsChanged{}, group.ShardGranted{}, group.ShardRevoked{}, group.ShardReleased{}, group.RowsIgnored{},
+		group.ShardsAdopted{}, group.TimingsChanged{}, group.ShardGranted{}, group.ShardRevoked{}, group.ShardReleased{}, group.RowsIgnored{}, group.StampsLost{},
 	}
 	for _, reason := range []group.EndReason{group.EndLeft, group.EndExpired, group.EndFenced, group.EndReplaced, group.EndStopped} {
 		groups = append(groups, group.MemberEnded{Reason: reason})

@@ -294,7 +294,7 @@ func (r *runner) renew(ctx context.Context, n engine.Renew) engine.Happening {
 	err := r.c.ports.Store.RenewGroup(ctx, r.key, port.Renewal{
 		Expected: port.Version(n.Expected), Stamps: stamps(n.Stamps), Reports: reports(n.Reports),
 	})
-	return engine.Renewed{Outcome: r.outcome("renew leases", onHeartbeat, err), Err: err}
+	return engine.Renewed{Outcome: r.outcome("renew leases", operationOf(n.Stamps), err), Err: err}
 }
 
 func (r *runner) save(ctx context.Context, s engine.Save) engine.Happening {
@@ -303,11 +303,7 @@ func (r *runner) save(ctx context.Context, s engine.Save) engine.Happening {
 		SchemaVersion: group.SchemaVersion, UpdatedAt: s.UpdatedAt.UTC().Format(time.RFC3339Nano),
 		Stamps: stamps(s.Stamps), Reports: reports(s.Reports), Ended: s.Ended,
 	})
-	operation := onTick
-	if len(s.Stamps) > 0 {
-		operation = onHeartbeat
-	}
-	return engine.Saved{Outcome: r.outcome("save group", operation, err), Err: err, Version: engine.Version(v)}
+	return engine.Saved{Outcome: r.outcome("save group", operationOf(s.Stamps), err), Err: err, Version: engine.Version(v)}
 }
 
 // What a write was for, when it is in conflict.
@@ -316,6 +312,17 @@ const (
 	onTick        = "tick-refresh"
 	onGroupChange = "change-group"
 )
+
+// operationOf says what a write with stamps was for: those of heartbeats come first,
+// marks in place of stamps that were lost are written at ticks alone.
+func operationOf(stamps []engine.Stamp) string {
+	if len(stamps) > 0 {
+		if _, heard := engine.StampTime(stamps[0].Value); heard {
+			return onHeartbeat
+		}
+	}
+	return onTick
+}
 
 func (r *runner) outcome(what, operation string, err error) engine.Outcome {
 	switch {

@@ -135,7 +135,7 @@ func (l *legacy) handle(r protocol.HeartbeatResponse, sent time.Duration) {
 	switch r.Status {
 	case protocol.StatusOK, protocol.StatusSyncMetadata, protocol.StatusRevokePending:
 		l.epoch, l.version = r.MemberEpoch, r.MetadataVersion
-		l.leaseUntil = sent + l.w.shape.Timings.Lease
+		l.leaseUntil = sent + time.Duration(r.MemberLeaseTTLMs)*time.Millisecond
 		l.take(r)
 	case protocol.StatusUnknownMember, protocol.StatusFencedEpoch:
 		l.w.logf("%s is fenced: %s %s", l.proc, r.Status, r.Reason)

@@ -259,7 +259,7 @@ func (s *store) operate(command func(*group.State) group.Command, count *int) {
 		s.w.violate("the state cannot be read: %v", err)
 		return
 	}
-	next, r, _, err := group.Apply(g, group.Input{Now: wallStart.Add(s.w.now), ID: s.w.id("t"), Rules: s.w.rules}, command(&g))
+	next, r, _, err := group.Apply(g, group.Input{Now: wallStart.Add(s.w.now), ID: s.w.id("t"), Rules: s.w.rules}, g.LoadedFrom(s.instanceName(), command(&g)))
 	if err != nil {
 		s.w.violate("an operator's command cannot be applied: %v", err)
 		return

@@ -83,7 +83,9 @@ func (c *collector) member(s *sink, of labels, look *service.GroupLook, i int) {
 	l := &state.Lives[i]
 	s.put(memberActive, of, number(stateOf(l) == "active"))
 	if silence := look.Silence[i]; silence >= 0 {
-		s.put(heartbeatAge, of, silence.Seconds())
+		if !look.Lost[i] {
+			s.put(heartbeatAge, of, silence.Seconds())
+		}
 		s.put(leaseRemaining, of, max(0, state.LongestLease()-silence).Seconds())
 	}
 	may, asked := 0, 0

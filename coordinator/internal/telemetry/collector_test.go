@@ -92,6 +92,40 @@ func TestScrapeSaysWhatIsSo(t *testing.T) {
 	}
 }
 
+// Where the store has lost the proof of heartbeats, their age is not known. What is
+// left of the leases is: they count from the loss.
+func TestHeartbeatsThatAreLostHaveNoAge(t *testing.T) {
+	w := newWorld(t)
+	w.stream(t, "orders", 4)
+	a := &member{id: "a"}
+	w.settle(t, "orders", a)
+	key := port.GroupKey{Stream: "orders", Group: "billing"}
+	r, err := w.store.LoadGroup(t.Context(), key, port.Version{})
+	if err != nil || len(r.Stamps) != 1 {
+		t.Fatalf("%v, %v", r.Stamps, err)
+	}
+	var gone []port.Stamp
+	for life := range r.Stamps {
+		gone = append(gone, port.Stamp{Life: life})
+	}
+	if err := w.store.RenewGroup(t.Context(), key, port.Renewal{Expected: r.Version, Stamps: gone}); err != nil {
+		t.Fatal(err)
+	}
+	mine := []string{"stream", "orders", "group", "billing", "member", "a"}
+	eventually(t, "the age is not known", func() bool {
+		w.fresh()
+		f := w.scrape(t)
+		left, leased := value(f, "member_lease_remaining_seconds", mine...)
+		_, aged := value(f, "member_heartbeat_age_seconds", mine...)
+		return leased && left > 0 && !aged
+	})
+	w.beat(t, "orders", "billing", a)
+	w.fresh()
+	if _, aged := value(w.scrape(t), "member_heartbeat_age_seconds", mine...); !aged {
+		t.Error("the age of a new heartbeat is not known")
+	}
+}
+
 // Where a lag is not known, nothing stands for it.
 func TestUnknownLagIsNotZero(t *testing.T) {
 	w := newWorld(t)
