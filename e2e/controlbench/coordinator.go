@@ -23,7 +23,7 @@ import (
 
 const (
 	user, password = "bench", "bench"
-	stopTimeout    = 20 * time.Second
+	stopTimeout    = 60 * time.Second
 )
 
 // coordinator is the real one, in this process.

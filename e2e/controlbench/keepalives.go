@@ -18,7 +18,7 @@ import (
 const (
 	stream, group = "orders", "billing"
 	// answerTimeout bounds one heartbeat.
-	answerTimeout = 20 * time.Second
+	answerTimeout = 60 * time.Second
 	// settleAtOnce is how many members of a fleet speak at the same time.
 	settleAtOnce = 1000
 )

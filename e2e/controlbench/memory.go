@@ -25,7 +25,7 @@ import (
 const (
 	commandPackage = "github.com/redis-stream-coordinator/rsc/coordinator/cmd/rsc"
 	buildTimeout   = 4 * time.Minute
-	startTimeout   = 20 * time.Second
+	startTimeout   = 60 * time.Second
 	// adminPassword is the default, which is taken on loopback only.
 	adminUser, adminPassword = "admin", "password"
 )

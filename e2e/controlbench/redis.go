@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	serverTimeout  = 10 * time.Second
+	serverTimeout  = 60 * time.Second
 	serverAttempts = 5
 )
 

@@ -25,7 +25,7 @@ const (
 	// take to stop.
 	peerBlock = 100 * time.Millisecond
 	// stopTimeout bounds the stop of a candidate after its run.
-	stopTimeout = 20 * time.Second
+	stopTimeout = 60 * time.Second
 )
 
 // reader is a way to consume.

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	serverTimeout  = 10 * time.Second
+	serverTimeout  = 60 * time.Second
 	serverAttempts = 5
 	// clusterNodes is how many servers make up a Cluster here.
 	clusterNodes = 3

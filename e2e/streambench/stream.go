@@ -26,7 +26,7 @@ const (
 	// record's number.
 	indexBytes = 8
 	// stall is how long a run may go without any progress before it is given up.
-	stall = 10 * time.Second
+	stall = 30 * time.Second
 	// pollPause is the pause between two looks at the pending lists.
 	pollPause = 500 * time.Microsecond
 )
