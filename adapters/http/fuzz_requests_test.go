@@ -25,7 +25,7 @@ func FuzzRequests(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() {
-		ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, done := context.WithTimeout(context.Background(), time.Minute)
 		defer done()
 		if err := c.Close(ctx); err != nil {
 			f.Errorf("Close: %v", err)

@@ -193,7 +193,7 @@ func newStageOn(t *testing.T, store port.Store, change ...func(*Config)) *stage 
 	t.Cleanup(func() {
 		stop()
 		loop.Wait()
-		ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, done := context.WithTimeout(context.Background(), time.Minute)
 		defer done()
 		if err := s.c.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)

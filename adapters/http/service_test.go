@@ -38,7 +38,7 @@ func realAPI(t *testing.T) (http.Handler, *service.Coordinator) {
 	t.Cleanup(func() {
 		stop()
 		loop.Wait()
-		ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, done := context.WithTimeout(context.Background(), time.Minute)
 		defer done()
 		if err := c.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)

@@ -13,11 +13,13 @@ import (
 )
 
 const (
-	// settleRounds bounds how often all members of a fleet send a heartbeat until
-	// they have settled.
+	// settleRounds bounds the rounds, in which all members of a fleet send a heartbeat,
+	// that change something.
 	settleRounds = 200
-	// settlePause lies between two rounds that change nothing.
-	settlePause = 20 * time.Millisecond
+	// settlePause lies between two rounds that change nothing, and settlePatience is how
+	// long those go on: what the fleet waits for may be up to members of others.
+	settlePause    = 20 * time.Millisecond
+	settlePatience = 30 * time.Second
 	// retryPause lies before the repetition of a heartbeat that was not taken.
 	retryPause = 100 * time.Millisecond
 )
@@ -85,29 +87,33 @@ func (f *Fleet) Requests() []*protocol.Heartbeat {
 // Errors: those of beat; a coordinator that refuses a member; a fleet that does not
 // settle; the cause of ctx.
 func (f *Fleet) Settle(ctx context.Context, shards, atOnce int, beat Beat) error {
-	for range settleRounds {
-		settled, err := f.round(ctx, atOnce, beat)
-		if err != nil {
+	last := time.Now() // when something changed
+	for changes := 0; changes < settleRounds && time.Since(last) < settlePatience; {
+		changed, waits, err := f.round(ctx, atOnce, beat)
+		switch {
+		case err != nil:
 			return err
-		}
-		if settled && f.Shards() == shards {
+		case changed:
+			changes++
+			last = time.Now()
+			continue
+		case !waits && f.Shards() == shards:
 			return nil
 		}
-		if settled {
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(settlePause):
-			}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(settlePause):
 		}
 	}
-	return fmt.Errorf("the group did not settle in %d rounds: %d of %d shards are owned; is somebody else in it, or has it another number of shards?", settleRounds, f.Shards(), shards)
+	return fmt.Errorf("the group did not settle: %d of %d shards are owned; is somebody else in it, or has it another number of shards?", f.Shards(), shards)
 }
 
-// round lets each member beat once, and reports whether nobody heard anything new.
-func (f *Fleet) round(ctx context.Context, atOnce int, beat Beat) (settled bool, err error) {
+// round lets each member beat once, and reports whether anybody heard anything new,
+// and whether anybody waits for something.
+func (f *Fleet) round(ctx context.Context, atOnce int, beat Beat) (changed, waits bool, err error) {
 	var next atomic.Int64
-	var news atomic.Bool
+	var news, pending atomic.Bool
 	errs := make([]error, max(1, min(atOnce, len(f.members))))
 	var wait sync.WaitGroup
 	for i := range errs {
@@ -123,16 +129,19 @@ func (f *Fleet) round(ctx context.Context, atOnce int, beat Beat) (settled bool,
 					errs[i] = err
 					return
 				}
-				fresh, err := m.hear(r)
+				fresh, waits, err := m.hear(r)
 				if fresh {
 					news.Store(true)
+				}
+				if waits {
+					pending.Store(true)
 				}
 				errs[i] = err
 			}
 		})
 	}
 	wait.Wait()
-	return !news.Load(), first(errs)
+	return news.Load(), pending.Load(), first(errs)
 }
 
 // Live lets each member live until ctx ends: it sends a heartbeat every interval,
@@ -185,13 +194,13 @@ func (m *fleetMember) live(ctx context.Context, offset, interval, wait time.Dura
 		if err != nil {
 			return err
 		}
-		news, err := m.hear(r)
+		news, waits, err := m.hear(r)
 		switch {
 		case err != nil:
 			return err
 		case r.Status == protocol.StatusRetry:
 			timer.Reset(retryPause)
-		case wait > 0 || news && len(r.Assignment.PendingShards) == 0:
+		case wait > 0 || news && !waits:
 			timer.Reset(0)
 		default:
 			timer.Reset(interval)
@@ -214,14 +223,15 @@ func (m *fleetMember) next() *protocol.Heartbeat {
 }
 
 // hear takes an answer over. It reports whether there was something in it that
-// the member has to acknowledge, or waits for.
-func (m *fleetMember) hear(r *protocol.HeartbeatResponse) (news bool, err error) {
+// the member has to acknowledge, and whether it waits for something: for a shard, or to be
+// heard at all.
+func (m *fleetMember) hear(r *protocol.HeartbeatResponse) (news, waits bool, err error) {
 	switch r.Status {
 	case protocol.StatusOK, protocol.StatusRevokePending, protocol.StatusSyncMetadata:
 	case protocol.StatusRetry:
-		return true, nil
+		return false, true, nil
 	default:
-		return false, fmt.Errorf("the coordinator refuses member %s: %s: %s", m.id, r.Status, r.Reason)
+		return false, false, fmt.Errorf("the coordinator refuses member %s: %s: %s", m.id, r.Status, r.Reason)
 	}
 	owned := make(protocol.Shards, len(r.Assignment.AssignedShards))
 	for i, a := range r.Assignment.AssignedShards {
@@ -235,9 +245,9 @@ func (m *fleetMember) hear(r *protocol.HeartbeatResponse) (news bool, err error)
 		}
 	}
 	m.tell(owned, letGo)
-	news = r.MemberEpoch != m.last.MemberEpoch || !slices.Equal(owned, m.owned) || len(letGo)+len(m.letGo)+len(r.Assignment.PendingShards) > 0
+	news = r.MemberEpoch != m.last.MemberEpoch || !slices.Equal(owned, m.owned) || len(letGo)+len(m.letGo) > 0
 	m.owned, m.letGo, m.last = owned, letGo, *r
-	return news, nil
+	return news, len(r.Assignment.PendingShards) > 0, nil
 }
 
 // tell says what the member owns now, and what no longer.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,10 +22,13 @@ import (
 	"github.com/redis-stream-coordinator/rsc/core/service"
 )
 
-const answerTimeout = 10 * time.Second
+// answerTimeout is how long the tests wait for what has to come: a machine at load may
+// stand still for seconds.
+const answerTimeout = time.Minute
 
-// coordinator runs the real one in memory, with a stream, and returns its target.
-func coordinator(t *testing.T, shards int) (*httpload.Target, *service.Coordinator) {
+// coordinator runs the real one in memory, with a stream, and returns its target. Those
+// who watch are told of each request.
+func coordinator(t *testing.T, shards int, watch ...func(*http.Request)) (*httpload.Target, *service.Coordinator) {
 	t.Helper()
 	c, err := service.New(service.Config{ID: "c-1", Logger: slog.New(slog.DiscardHandler)}, service.Ports{Store: memstore.New(), Mutex: new(memstore.Mutex)})
 	if err != nil {
@@ -39,7 +43,12 @@ func coordinator(t *testing.T, shards int) (*httpload.Target, *service.Coordinat
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(handler)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, f := range watch {
+			f(r)
+		}
+		handler.ServeHTTP(w, r)
+	}))
 	t.Cleanup(func() {
 		ctx, done := context.WithTimeout(context.Background(), answerTimeout)
 		defer done()
@@ -61,7 +70,19 @@ func at(t *testing.T, url, username, password string) *httpload.Target {
 }
 
 func TestFleetSettlesAndKeepsAlive(t *testing.T) {
-	target, c := coordinator(t, 30)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var firing atomic.Bool
+	var alive sync.Map // who has sent a keepalive
+	var members atomic.Int32
+	target, c := coordinator(t, 30, func(r *http.Request) {
+		if !firing.Load() {
+			return
+		}
+		if _, known := alive.LoadOrStore(r.URL.Path, true); !known && members.Add(1) == 7 {
+			stop()
+		}
+	})
 	beat := httpload.NewHTTPBeat(target, "orders", "billing", answerTimeout)
 	defer beat.Close()
 	fleet := httpload.NewFleet("m-", 7)
@@ -77,9 +98,9 @@ func TestFleetSettlesAndKeepsAlive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, done := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer done()
-	r, err := gun.Fire(ctx, 100)
+	firing.Store(true)
+	r, err := gun.Fire(ctx, 100) // until each of them has been heard
+
 	if err != nil || r.Failed > 0 || r.OK < 7 || uint64(r.OK) != r.Latency.Count() {
 		t.Errorf("%d answers, %d failures %v, %v", r.OK, r.Failed, r.Complaints, err)
 	}
@@ -182,14 +203,20 @@ func TestGunCountsWhatIsWrong(t *testing.T) {
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server := httptest.NewServer(tt.handler)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var asked atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1) == 20 {
+					stop()
+				}
+				tt.handler(w, r)
+			}))
 			defer server.Close()
 			gun, err := httpload.NewGun(at(t, server.URL, "", ""), "orders", "billing", httpload.NewFleet("m-", 3).Requests(), answerTimeout)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, done := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer done()
 			r, err := gun.Fire(ctx, 2)
 			if err != nil {
 				t.Fatal(err)
