@@ -24,9 +24,14 @@ func TestSentinel(t *testing.T) {
 	w.KillMaster()
 	w.TakeOver()
 	p.Groups = []string{"g", "h"}
-	if err := s.Provision(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Eventually(t, "groups on the new master", func() bool {
+		before := w.TakenOver()
+		err := s.Provision(t.Context(), p)
+		if err != nil && before {
+			t.Fatal(err)
+		}
+		return err == nil // else it took longer than the patience of a call
+	})
 	for i := range p.End {
 		if groups, err := raw(t, w.Replica.URL()).XInfoGroups(t.Context(), "orders:"+string(rune('0'+i))).Result(); err != nil || len(groups) != 2 {
 			t.Errorf("shard %d: groups %v, %v", i, groups, err)

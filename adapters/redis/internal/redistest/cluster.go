@@ -13,8 +13,8 @@ import (
 const slotCount = 16384
 
 // eventuallyTimeout bounds how long anything is waited for; a Sentinel alone does nothing
-// for half a minute after it was kept from running for two seconds.
-const eventuallyTimeout = 2 * time.Minute
+// for half a minute each time it was kept from running for two seconds.
+const eventuallyTimeout = 4 * time.Minute
 
 const (
 	// hasty is how many milliseconds a node of a Cluster may be silent before the others

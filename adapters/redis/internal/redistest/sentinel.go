@@ -46,6 +46,11 @@ func (w *Watched) TakeOver() {
 	w.Sentinel.must("SENTINEL SET %s down-after-milliseconds 500", w.Name)
 }
 
+// TakenOver reports whether the replica is a master.
+func (w *Watched) TakenOver() bool {
+	return strings.Contains(w.Replica.must("INFO replication"), "role:master")
+}
+
 func startSentinel(tb testing.TB, program, name, host, port string) *Server {
 	tb.Helper()
 	dir := tb.TempDir()
