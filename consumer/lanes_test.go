@@ -46,10 +46,10 @@ func modelKey(seed uint64, shard, n, keys int) string {
 	return fmt.Sprint("k", rng.IntN(keys))
 }
 
-// tenure owns a shard for a while, as a worker does.
-func (m *model) tenure(ctx context.Context, seed uint64, shard, keys int, failures, latency int) {
+// tenure owns a shard for a while, as a worker does. It goes on with the chances of the
+// tenure before: the same ones again might have the first record fail each time.
+func (m *model) tenure(ctx context.Context, rng *rand.Rand, seed uint64, shard, keys int, failures, latency int) {
 	s := m.shards[shard]
-	rng := rand.New(rand.NewPCG(seed, uint64(shard)))
 	var rngMu sync.Mutex
 	chance := func(n int) int {
 		rngMu.Lock()
@@ -59,7 +59,8 @@ func (m *model) tenure(ctx context.Context, seed uint64, shard, keys int, failur
 	do := func(e *entry) verdict {
 		n := int(e.id.ms)
 		if ctx.Err() != nil {
-			return verdict{again: true}
+			// As a worker does: without the pause, what is to stop this would wait for it.
+			return verdict{again: true, after: gateRetry}
 		}
 		m.mu.Lock()
 		if !e.owed {
@@ -222,10 +223,10 @@ func tryLanes(t *testing.T, seed uint64) {
 	ctx, stop := context.WithCancel(t.Context())
 	for i := range shards {
 		owners.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, uint64(1000+i)))
+			rng, chances := rand.New(rand.NewPCG(seed, uint64(1000+i))), rand.New(rand.NewPCG(seed, uint64(i)))
 			for ctx.Err() == nil {
 				ctx, end := context.WithTimeout(ctx, time.Duration(rng.IntN(100*latency))*time.Millisecond)
-				m.tenure(ctx, seed, i, keys, failures, latency)
+				m.tenure(ctx, chances, seed, i, keys, failures, latency)
 				end()
 			}
 		})
