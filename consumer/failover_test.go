@@ -45,7 +45,8 @@ func TestSentinelNamesANewMaster(t *testing.T) {
 			}
 			asking := sentinel.Client()
 			defer func() { _ = asking.Close() }()
-			eventually(t, "the replica takes over", func() bool {
+			// A sentinel that has stood still for two seconds does nothing for half a minute.
+			atLast(t, 3*patience, "the replica takes over", func() bool {
 				addr, err := asking.GetMasterAddrByName(context.Background(), redistest.MasterName).Result()
 				return err == nil && strings.Join(addr, ":") == replica.Addr && strings.Contains(replica.Info("INFO", "replication"), "role:master")
 			})

@@ -386,7 +386,13 @@ func (l *journal) clean(tb testing.TB) {
 // eventually waits until holds.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
+	atLast(tb, patience, what, holds)
+}
+
+// atLast is eventually with a limit of its own.
+func atLast(tb testing.TB, limit time.Duration, what string, holds func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("in vain: %s", what)
 		}
