@@ -59,6 +59,56 @@ func createLate(t *testing.T, store *shaky, a, b *service.Coordinator, name stri
 	}
 }
 
+// A coordinator that is slow to create a group finds that the stream does not know it:
+// the stream's record has lost its last writes in a failover, and the group's has not.
+// Members read meanwhile, so its record stays, and the stream knows it again.
+func TestALateCreatorLeavesAGroupThatWasForgotten(t *testing.T) {
+	synctest.Test(t, aLateCreatorLeavesAGroupThatWasForgotten)
+}
+
+func aLateCreatorLeavesAGroupThatWasForgotten(t *testing.T) {
+	store := memstore.New()
+	slow, quick := &shaky{Store: store}, &shaky{Store: store}
+	a, b := still(t, slow), still(t, quick)
+	goOn := createLate(t, slow, a, b, "LoadGroup", 2)
+	was, err := store.LoadStream(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty, err := stream.Decode(was.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty.Groups = nil
+	if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
+		t.Fatal(err)
+	}
+	m := &beat{id: "m", incarnation: "m1"}
+	settle(t, b, 2, m)
+	at, err := store.LoadStream(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := stream.Encode(&empty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.SaveStream(t.Context(), "orders", port.StreamSave{Expected: at.Version, Nonce: "lost", Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	key := port.GroupKey{Stream: "orders", Group: "billing"}
+	before, err := store.LoadGroup(t.Context(), key, port.Version{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn()
+	after, err := store.LoadGroup(t.Context(), key, port.Version{})
+	if err != nil || after.Version != before.Version {
+		t.Errorf("the group's record was %+v, and is %+v, %v", before.Version, after.Version, err)
+	}
+	settle(t, b, 2, m)
+}
+
 // A coordinator creates the record of a group so late that the group has lived and been
 // deleted under its members meanwhile, and is being created again: the members may still
 // read, so what it has created grants nothing.

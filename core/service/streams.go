@@ -260,16 +260,21 @@ func (c *Coordinator) tryConfirm(ctx context.Context, key port.GroupKey, attempt
 	if err != nil {
 		return false, err
 	}
-	if s.Unwanted(key.Group) {
-		_, err := c.dropGroup(ctx, key, rec.Version)
-		return true, err
-	}
 	state, err := group.Decode(rec.Body)
 	if err != nil {
 		// It is there, and reported by whoever reads it.
 		return true, nil
 	}
-	if g, _ := s.Group(key.Group); g.Phase != stream.GroupCreating || g.Again || !state.Unconfirmed() {
+	g, _ := s.Group(key.Group)
+	switch {
+	case !state.Unconfirmed():
+		// Somebody may read. If it is to go, that is not for us to do; if the stream
+		// does not know it, it will again.
+		return true, nil
+	case s.Unwanted(key.Group):
+		_, err := c.dropGroup(ctx, key, rec.Version)
+		return true, err
+	case g.Phase != stream.GroupCreating || g.Again:
 		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
@@ -320,8 +325,9 @@ func (c *Coordinator) deleteAggregate(ctx context.Context, prefix string, step s
 		// In this order: what was loaded is deleted only if the group is still to
 		// be deleted after that. Another coordinator may have finished while we
 		// were slow, and the group may have been created anew; then its record
-		// is another one, or it is not to be deleted.
-		if s, _, err := c.loadStream(ctx, prefix); err != nil || !s.Unwanted(step.Name) {
+		// is another one, or it is not to be deleted. Nor is it if the stream has lost
+		// the last writes of its record, the deletion among them.
+		if s, _, err := c.loadStream(ctx, prefix); err != nil || !s.Goes(step.Name) {
 			return nil, err
 		}
 		// By force, or while somebody leaves: then a lease may still run.

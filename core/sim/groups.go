@@ -44,13 +44,16 @@ func (c *coordinator) confirm(tries int, name string, then func(error)) {
 			}
 			g, _ := s.Group(name)
 			switch {
+			case !state.Unconfirmed():
+				then(nil)
+				return
 			case s.Unwanted(name):
 				c.outside(func() error {
 					_, err := store.drop(name, at)
 					return err
 				}, then)
 				return
-			case g.Phase != stream.GroupCreating || !state.Unconfirmed(), g.Again && c.w.rules.On(rules.RecreatedGroupWaits):
+			case g.Phase != stream.GroupCreating, g.Again && c.w.rules.On(rules.RecreatedGroupWaits):
 				then(nil)
 				return
 			}
@@ -83,7 +86,7 @@ func (t *turn) deleteGroup(tries int, step stream.DeleteGroupStep, then func(str
 			return
 		}
 		c.loadStream(func(s stream.State, _ streamVersion, err error) {
-			if err != nil || !s.Unwanted(step.Name) {
+			if err != nil || !s.Goes(step.Name) {
 				then(nil, err)
 				return
 			}

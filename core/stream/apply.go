@@ -367,11 +367,18 @@ func (s *State) deleteFinally(cmd DeleteFinally) ([]Event, bool, error) {
 // goes reports whether the group is being deleted, whoever is in it.
 func (g *Group) goes() bool { return g.Phase == GroupDeleting && (g.Force || g.Final) }
 
-// Unwanted reports whether nothing is to be left of a group: there is none of that name,
-// or it is being deleted, and nothing takes that back any more.
-func (s *State) Unwanted(name string) bool {
+// Goes reports whether a group is being deleted, and nothing takes that back any more.
+func (s *State) Goes(name string) bool {
 	i, found := s.find(name)
-	return !found || s.Groups[i].goes()
+	return found && s.Groups[i].goes()
+}
+
+// Unwanted reports whether nothing is to be left of a group that was just created: there
+// is none of that name, or it goes. Of one that has been confirmed it says nothing: the
+// stream may have lost the write that created it.
+func (s *State) Unwanted(name string) bool {
+	_, found := s.find(name)
+	return !found || s.Goes(name)
 }
 
 func (s *State) groupDeleted(cmd GroupDeleted) ([]Event, bool, error) {
