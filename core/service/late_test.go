@@ -71,11 +71,7 @@ func aLateCreatorLeavesAGroupThatWasForgotten(t *testing.T) {
 	slow, quick := &shaky{Store: store}, &shaky{Store: store}
 	a, b := still(t, slow), still(t, quick)
 	goOn := createLate(t, slow, a, b, "LoadGroup", 2)
-	if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
-		t.Fatal(err)
-	}
-	m := &beat{id: "m", incarnation: "m1"}
-	settle(t, b, 2, m)
+	m := inhabit(t, b)
 	forgetGroups(t, store)
 	goOn()
 	// The same member, with what it was granted.
@@ -93,11 +89,7 @@ func aDeletionThatIsForgotten(t *testing.T) {
 	if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
-		t.Fatal(err)
-	}
-	m := &beat{id: "m", incarnation: "m1"}
-	settle(t, b, 2, m)
+	m := inhabit(t, b)
 	// The first is for whoever asks whether it exists.
 	reached, release := slow.blockAt("LoadGroup", 2)
 	var call sync.WaitGroup
@@ -114,23 +106,43 @@ func aDeletionThatIsForgotten(t *testing.T) {
 	settle(t, b, 2, m)
 }
 
+// inhabit creates the group billing of orders and returns a member that reads its shards.
+func inhabit(t *testing.T, c *service.Coordinator) *beat {
+	t.Helper()
+	if _, err := c.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
+		t.Fatal(err)
+	}
+	m := &beat{id: "m", incarnation: "m1"}
+	settle(t, c, 2, m)
+	return m
+}
+
 // forgetGroups has the record of the stream lose the writes that created its groups.
 func forgetGroups(t *testing.T, store port.Store) {
+	t.Helper()
+	rewrite(t, store, func(s stream.State) stream.State {
+		s.Groups = nil
+		return s
+	})
+}
+
+// rewrite writes the record of the stream orders past the coordinators.
+func rewrite(t *testing.T, store port.Store, change func(stream.State) stream.State) {
 	t.Helper()
 	at, err := store.LoadStream(t.Context(), "orders")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := stream.Decode(at.Body)
+	was, err := stream.Decode(at.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Groups = nil
-	body, err := stream.Encode(&s)
+	next := change(was)
+	body, err := stream.Encode(&next)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.SaveStream(t.Context(), "orders", port.StreamSave{Expected: at.Version, Nonce: "lost", Body: body}); err != nil {
+	if _, err := store.SaveStream(t.Context(), "orders", port.StreamSave{Expected: at.Version, Nonce: "rewritten", Body: body}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -183,31 +195,15 @@ func aLateCreatorLeavesAGroupThatStays(t *testing.T) {
 	a, b := still(t, slow), still(t, quick)
 	// It has seen the group's record, and not yet that of the stream once more.
 	goOn := createLate(t, slow, a, b, "LoadGroup", 2)
-	if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
-		t.Fatal(err)
-	}
-	m := &beat{id: "m", incarnation: "m1"}
-	settle(t, b, 2, m)
+	m := inhabit(t, b)
 	// Somebody has begun to delete it before the member joined, and is gone.
-	at, err := store.LoadStream(t.Context(), "orders")
-	if err != nil {
-		t.Fatal(err)
-	}
-	was, err := stream.Decode(at.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deleting, _, _, err := stream.Apply(was, stream.Input{Now: was.UpdatedAt}, stream.DeleteGroup{Name: "billing"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := stream.Encode(&deleting)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.SaveStream(t.Context(), "orders", port.StreamSave{Expected: at.Version, Nonce: "deleting", Body: body}); err != nil {
-		t.Fatal(err)
-	}
+	rewrite(t, store, func(was stream.State) stream.State {
+		deleting, _, _, err := stream.Apply(was, stream.Input{Now: was.UpdatedAt}, stream.DeleteGroup{Name: "billing"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return deleting
+	})
 	goOn()
 	settle(t, b, 2, m)
 	if s, err := b.Stream(t.Context(), "orders"); err != nil || len(s.Groups) != 1 {
