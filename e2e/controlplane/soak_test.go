@@ -2,7 +2,9 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -90,6 +92,7 @@ func soak(t *testing.T, length time.Duration) ([]sample, *httpload.Result, int) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	others := c.connections(t)
 	beat := httpload.NewHTTPBeat(target, stream, group, startTimeout)
 	fleet := httpload.NewFleet("member-", soakMembers)
 	if err := fleet.Settle(t.Context(), soakShards, settleAtOnce, beat.Beat); err != nil {
@@ -115,23 +118,48 @@ func soak(t *testing.T, length time.Duration) ([]sample, *httpload.Result, int) 
 	every := time.NewTicker(length / soakSamples)
 	defer every.Stop()
 	began := time.Now()
-	var open []int
 	// Where the machine stands still there are fewer.
 	for time.Since(began) < length || len(samples) < soakSamples/4 {
-		one := take(t, c.Proc.PID(), time.Since(began))
-		samples, open = append(samples, one), append(open, one.openFiles)
+		samples = append(samples, take(t, c.Proc.PID(), time.Since(began)))
 		<-every.C
 	}
 	done()
 	load := <-fired
 	// Each of its connections has goroutines of its own until the coordinator has seen
 	// it close.
-	slices.Sort(open)
-	loaded := open[len(open)/2]
 	faultkit.Eventually(t, startTimeout, "the connections of the load are closed", func() bool {
-		return take(t, c.Proc.PID(), 0).openFiles <= loaded-soakConnections
+		return c.connections(t) <= others
 	})
 	return samples, load, c.goroutines()
+}
+
+// connections counts those to the coordinator's port that it has not closed.
+func (c *coordinator) connections(t *testing.T) (n int) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(c.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := fmt.Sprintf(":%04X", number)
+	const established, closeWait = "01", "08"
+	for _, table := range []string{"tcp", "tcp6"} {
+		lines, err := os.ReadFile(filepath.Join(proc(c.Proc.PID()), "net", table))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(lines)) {
+			// The number of the line, here, there, the state.
+			f := strings.Fields(line)
+			if len(f) > 3 && strings.HasSuffix(f[1], local) && (f[3] == established || f[3] == closeWait) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // take reads what the system knows of a process.
