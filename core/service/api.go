@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
 	"github.com/redis-stream-coordinator/rsc/core/group"
@@ -274,12 +273,9 @@ func (c *Coordinator) Assignments(ctx context.Context, prefix, name string) (pro
 
 // picture reads a group for display, past the engine and its cache.
 func (c *Coordinator) picture(ctx context.Context, key port.GroupKey) (*engine.Picture, error) {
-	rec, err := c.loadGroup(ctx, key)
+	rec, err := c.presentGroup(ctx, key)
 	if err != nil {
 		return nil, err
-	}
-	if rec.Version.Revision == 0 {
-		return nil, c.absent(ctx, key)
 	}
 	state, err := group.Decode(rec.Body)
 	if err != nil {
@@ -299,16 +295,4 @@ func (c *Coordinator) picture(ctx context.Context, key port.GroupKey) (*engine.P
 		}
 	}
 	return p, nil
-}
-
-// absent says what it means that a group has no record.
-func (c *Coordinator) absent(ctx context.Context, key port.GroupKey) error {
-	s, _, err := c.loadStream(ctx, key.Stream)
-	switch {
-	case err != nil:
-		return err
-	case isLive(&s, key.Group):
-		return missing(key)
-	}
-	return protocol.ErrGroupNotFound.With("stream %s has no group %s: create it, or let a member join", strconv.Quote(key.Stream), strconv.Quote(key.Group))
 }

@@ -237,12 +237,9 @@ func (c *Coordinator) Overviews(ctx context.Context, prefix, name string) ([]pro
 // groupState reads the aggregate of a group, for display.
 // Errors: those of Group.
 func (c *Coordinator) groupState(ctx context.Context, key port.GroupKey) (*group.State, error) {
-	rec, err := c.loadGroup(ctx, key)
-	switch {
-	case err != nil:
+	rec, err := c.presentGroup(ctx, key)
+	if err != nil {
 		return nil, err
-	case rec.Version.Revision == 0:
-		return nil, c.absent(ctx, key)
 	}
 	s, err := group.Decode(rec.Body)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis-stream-coordinator/rsc/core/engine"
@@ -399,9 +400,9 @@ func (c *Coordinator) ensureForJoin(ctx context.Context, key port.GroupKey) erro
 		return err
 	}
 	if isLive(&s, key.Group) {
-		rec, err := c.loadGroup(ctx, key)
-		if err == nil && rec.Version.Revision == 0 {
-			err = missing(key)
+		_, err := c.presentGroup(ctx, key)
+		if errors.Is(err, protocol.ErrGroupNotFound) {
+			return protocol.ErrConflict.With("the group is being deleted: try again")
 		}
 		return err
 	}
@@ -414,7 +415,28 @@ func isLive(s *stream.State, name string) bool {
 	return there && g.Phase == stream.GroupLive
 }
 
-// missing is the refusal to start a group from scratch whose record was there.
-func missing(key port.GroupKey) error {
-	return protocol.ErrCorrupt.With("the record of group %s is missing although the stream lists it: restore it from a backup, or delete the group and create it again", key)
+// presentGroup reads the record of a group that is to be there, and says what it means that
+// it is not. A record is written before its stream calls the group live, and deleted after
+// it no longer does: one that is absent while the stream's record stays as it is, and calls
+// the group live, is lost. It is not made from scratch then.
+// Errors: ErrGroupNotFound, ErrCorrupt, ErrConflict if the stream changes again and again.
+func (c *Coordinator) presentGroup(ctx context.Context, key port.GroupKey) (port.GroupRecord, error) {
+	var live port.Version
+	for range maxStreamAttempts {
+		rec, err := c.loadGroup(ctx, key)
+		if err != nil || rec.Version.Revision != 0 {
+			return rec, err
+		}
+		s, at, err := c.loadStream(ctx, key.Stream)
+		switch {
+		case err != nil:
+			return rec, err
+		case !isLive(&s, key.Group):
+			return rec, protocol.ErrGroupNotFound.With("stream %s has no group %s: create it, or let a member join", strconv.Quote(key.Stream), strconv.Quote(key.Group))
+		case at == live:
+			return rec, protocol.ErrCorrupt.With("the record of group %s is missing although the stream lists it: restore it from a backup, or delete the group and create it again", key)
+		}
+		live = at
+	}
+	return port.GroupRecord{}, fmt.Errorf("load group %s: %w", key, protocol.ErrConflict)
 }
