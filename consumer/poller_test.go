@@ -140,18 +140,18 @@ func (c *tally) again(lost map[int64]bool) (all, unexcused int) {
 // tenure finds it.
 func TestStopRaces(t *testing.T) {
 	const rounds = 1000
+	// A stop that misses the moment to unblock a read waits for as long as that.
+	const block = 20 * time.Second
 	for _, tc := range []struct {
 		name string
 		user string
-		// most is how long a stop takes at most, but for one in a hundred.
-		most   time.Duration
 		rounds int
 		// blocked is MaxBlockedReaders.
 		blocked int
 	}{
-		{"with CLIENT UNBLOCK", "", 100 * time.Millisecond, rounds, 0},
-		{"without it", "plain", shortBlock + 300*time.Millisecond, 40, 0},
-		{"polled", "", 100 * time.Millisecond, rounds, -1},
+		{"with CLIENT UNBLOCK", "", rounds, 0},
+		{"without it", "plain", 40, 0},
+		{"polled", "", rounds, -1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -162,9 +162,9 @@ func TestStopRaces(t *testing.T) {
 			}
 			c := &tally{tokens: map[string][]int64{}}
 			lost := map[int64]bool{}
-			b := newPollerBed(t, server.Addr, tc.user, c.handle, func(c *Config) { c.MaxBlockedReaders = tc.blocked })
+			b := newPollerBed(t, server.Addr, tc.user, c.handle, func(c *Config) { c.MaxBlockedReaders, c.BlockTime, c.Redis.ReadTimeout = tc.blocked, block, block })
 			rng := rand.New(rand.NewPCG(1, 2))
-			var slow []time.Duration
+			var slowest time.Duration
 			for i := range tc.rounds {
 				revoke, lose := b.assign()
 				var adding sync.WaitGroup
@@ -181,9 +181,7 @@ func TestStopRaces(t *testing.T) {
 				} else {
 					took = revoke()
 				}
-				if took > tc.most {
-					slow = append(slow, took)
-				}
+				slowest = max(slowest, took)
 				adding.Wait()
 			}
 			revoke, _ := b.assign()
@@ -202,10 +200,10 @@ func TestStopRaces(t *testing.T) {
 			if unexcused > 0 {
 				t.Errorf("%d records were handled again after a tenure that let go in order", unexcused)
 			}
-			if len(slow) > 1+tc.rounds/100 {
-				t.Errorf("%d of %d stops took longer than %s: %v", len(slow), tc.rounds, tc.most, slow)
+			if slowest > block/2 {
+				t.Errorf("a stop took %s", slowest)
 			}
-			t.Logf("%d records, %d handled twice, %d slow stops", n, again, len(slow))
+			t.Logf("%d records, %d handled twice, the slowest stop took %s", n, again, slowest)
 			if p := b.redis.XPending(t.Context(), "orders:0", "billing").Val(); p.Count != 0 {
 				t.Errorf("%d records are pending", p.Count)
 			}
