@@ -729,7 +729,7 @@ func TestALostLeaseCountsNoDelivery(t *testing.T) {
 		b.addKeyed(0, "k")
 	}
 	// It may begin more often, since a machine that stands still ends the lease too.
-	before := begun.Load()
+	var before int32
 	for range 4 {
 		eventually(t, "it begins", func() bool { return begun.Load() > before && b.pending() == 20 })
 		b.coord.setAway(true)
