@@ -162,6 +162,21 @@ func (w *world) backlog() (pending, undelivered int64, err error) {
 	return pending, undelivered, err
 }
 
+// read counts the records that the group has read, as Redis counts them.
+func (w *world) read() int {
+	w.t.Helper()
+	total := int64(0)
+	for shard := range w.shards {
+		groups, err := w.server.Client.XInfoGroups(w.t.Context(), shardKey(shard)).Result()
+		i := slices.IndexFunc(groups, func(g redis.XInfoGroup) bool { return g.Name == group })
+		if err != nil || i < 0 {
+			w.t.Fatalf("the group of %s: %v, %v", shardKey(shard), groups, err)
+		}
+		total += groups[i].EntriesRead
+	}
+	return int(total)
+}
+
 // awaitDrained waits until nothing is pending and nothing undelivered.
 func (w *world) awaitDrained() {
 	w.t.Helper()
