@@ -417,9 +417,18 @@ func TestSendGivesUp(t *testing.T) {
 		"missing":               {time.Minute, "$-1\r\n", "SHARD_MISSING"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stub := redistest.NewStub(t, func([]string) string { return tt.answer })
+			// Send refuses what comes after the first has failed.
+			sent := make(chan struct{})
+			release := sync.OnceFunc(func() { close(sent) })
+			defer release()
+			stub := redistest.NewStub(t, func([]string) string {
+				<-sent
+				return tt.answer
+			})
 			p := open(t, newCoordinator(1), stub.Addr, func(cfg *producer.Config) { cfg.RetryFor = tt.retryFor })
-			got, results := outcomes(t, send(t, p, numbered(100, 1)...))
+			futures := send(t, p, numbered(100, 1)...)
+			release()
+			got, results := outcomes(t, futures)
 			if !strings.HasPrefix(got, tt.want+" ") {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
