@@ -99,10 +99,11 @@ const sharing = 2
 
 // The routing leases are much shorter than is usual, since removed shards stay for as
 // long, and a demo is not to be spent waiting. That of a sole coordinator has to outlast
-// the time in which it is away, and the pause after which the producer asks again.
+// the time in which it is away, and the pause after which the producer asks again;
+// each of them also a machine that stands still for a second.
 const (
-	sharedRoutingLease = 2 * time.Second
-	soleRoutingLease   = 3 * time.Second
+	sharedRoutingLease = 3 * time.Second
+	soleRoutingLease   = 4 * time.Second
 )
 
 // newCoordinators prepares them: two processes, or where the store is in this process,
