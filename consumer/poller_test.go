@@ -143,8 +143,8 @@ func TestStopRaces(t *testing.T) {
 	// A stop that misses the moment to unblock a read waits for as long as that.
 	const block = 20 * time.Second
 	for _, tc := range []struct {
-		name string
-		user string
+		name   string
+		user   string
 		rounds int
 		// blocked is MaxBlockedReaders.
 		blocked int
