@@ -33,6 +33,15 @@ func (s *shaky) blockAt(name string, n int) (reached <-chan struct{}, release fu
 	return at, sync.OnceFunc(func() { close(goOn) })
 }
 
+// slowAndQuick returns two coordinators on one store, the first of which reaches it through
+// slow.
+func slowAndQuick(t *testing.T) (store port.Store, slow *shaky, a, b *service.Coordinator) {
+	t.Helper()
+	store = memstore.New()
+	slow = &shaky{Store: store}
+	return store, slow, still(t, slow), still(t, store)
+}
+
 // createLate has a coordinator on a store stand still at the nth call of a name while it
 // creates the group billing of orders, whose stream the other one has made. goOn lets it, and
 // waits until it was answered.
@@ -67,9 +76,7 @@ func TestALateCreatorLeavesAGroupThatWasForgotten(t *testing.T) {
 }
 
 func aLateCreatorLeavesAGroupThatWasForgotten(t *testing.T) {
-	store := memstore.New()
-	slow, quick := &shaky{Store: store}, &shaky{Store: store}
-	a, b := still(t, slow), still(t, quick)
+	store, slow, a, b := slowAndQuick(t)
 	goOn := createLate(t, slow, a, b, "LoadGroup", 2)
 	m := inhabit(t, b)
 	forgetGroups(t, store)
@@ -83,9 +90,7 @@ func aLateCreatorLeavesAGroupThatWasForgotten(t *testing.T) {
 func TestADeletionThatIsForgotten(t *testing.T) { synctest.Test(t, aDeletionThatIsForgotten) }
 
 func aDeletionThatIsForgotten(t *testing.T) {
-	store := memstore.New()
-	slow, quick := &shaky{Store: store}, &shaky{Store: store}
-	a, b := still(t, slow), still(t, quick)
+	store, slow, a, b := slowAndQuick(t)
 	if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
 		t.Fatal(err)
 	}
@@ -190,9 +195,7 @@ func TestALateCreatorLeavesAGroupThatStays(t *testing.T) {
 }
 
 func aLateCreatorLeavesAGroupThatStays(t *testing.T) {
-	store := memstore.New()
-	slow, quick := &shaky{Store: store}, &shaky{Store: store}
-	a, b := still(t, slow), still(t, quick)
+	store, slow, a, b := slowAndQuick(t)
 	// It has seen the group's record, and not yet that of the stream once more.
 	goOn := createLate(t, slow, a, b, "LoadGroup", 2)
 	m := inhabit(t, b)

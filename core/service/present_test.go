@@ -3,19 +3,22 @@ package service_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
-	"github.com/redis-stream-coordinator/rsc/core/memstore"
 	"github.com/redis-stream-coordinator/rsc/core/protocol"
 	"github.com/redis-stream-coordinator/rsc/core/service"
 )
 
 // between takes the steps in their order, each once, just before a call of its name.
 func (s *shaky) between(t *testing.T, steps ...step) {
+	var mu sync.Mutex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = func(call string) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if len(steps) > 0 && steps[0].at == call {
 			now := steps[0]
 			steps = steps[1:]
@@ -26,6 +29,8 @@ func (s *shaky) between(t *testing.T, steps ...step) {
 		return nil
 	}
 	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
 		if len(steps) > 0 {
 			t.Errorf("%s was never asked for", steps[0].at)
 		}
@@ -36,6 +41,16 @@ func (s *shaky) between(t *testing.T, steps ...step) {
 type step struct {
 	at string
 	do func()
+}
+
+// createdMeanwhile has b create the group billing of orders between a look at its record
+// and one at its stream.
+func createdMeanwhile(t *testing.T, b *service.Coordinator) []step {
+	return []step{{at: "LoadGroup"}, {at: "LoadStream", do: func() {
+		if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
+			t.Error(err)
+		}
+	}}}
 }
 
 // A group is created after a look at it has found no record, and before the look at its
@@ -62,17 +77,11 @@ func TestAGroupThatComesMeanwhile(t *testing.T) {
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memstore.New()
-				slow, quick := &shaky{Store: store}, &shaky{Store: store}
-				a, b := still(t, slow), still(t, quick)
+				_, slow, a, b := slowAndQuick(t)
 				if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
 					t.Fatal(err)
 				}
-				slow.between(t, step{at: "LoadGroup"}, step{at: "LoadStream", do: func() {
-					if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
-						t.Error(err)
-					}
-				}})
+				slow.between(t, createdMeanwhile(t, b)...)
 				if err := look(t.Context(), a); err != nil {
 					t.Error(err)
 				}
@@ -89,21 +98,15 @@ func TestAGroupThatGoesMeanwhile(t *testing.T) {
 }
 
 func aGroupThatGoesMeanwhile(t *testing.T) {
-	store := memstore.New()
-	slow, quick := &shaky{Store: store}, &shaky{Store: store}
-	a, b := still(t, slow), still(t, quick)
+	_, slow, a, b := slowAndQuick(t)
 	if _, err := b.CreateStream(t.Context(), "orders", shards(2)); err != nil {
 		t.Fatal(err)
 	}
-	slow.between(t, step{at: "LoadGroup"}, step{at: "LoadStream", do: func() {
-		if _, err := b.CreateGroup(t.Context(), "orders", "billing", byTest); err != nil {
-			t.Error(err)
-		}
-	}}, step{at: "LoadGroup", do: func() {
+	slow.between(t, append(createdMeanwhile(t, b), step{at: "LoadGroup", do: func() {
 		if _, err := b.DeleteGroup(t.Context(), "orders", "billing", protocol.Delete{RequestedBy: "test", Reason: "test"}); err != nil {
 			t.Error(err)
 		}
-	}})
+	}})...)
 	m := &beat{id: "m", incarnation: "m1"}
 	r := a.Heartbeat(t.Context(), "orders", "billing", m.next())
 	if r.Status == protocol.StatusOK || strings.Contains(r.Reason, "missing") {
